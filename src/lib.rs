@@ -1,0 +1,5 @@
+//! routelab
+pub mod router;
+pub mod sim;
+pub mod stats;
+pub mod units;
