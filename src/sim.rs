@@ -1,6 +1,34 @@
 //! Experiments: every policy on the same requests, tallied in integers.
+//!
+//! The unit of work is a chunk of [`CHUNK`] requests. What a chunk adds depends on (seed, replicate,
+//! chunk, inputs) alone, and tallies merge in any order, so the number of threads changes nothing.
+//! Within a chunk every contestant sees the same batch: draws are paid once, and paired counts fall out.
 
+mod contestants;
+mod drive;
+mod episode;
+mod explain;
+mod lab;
+
+pub use explain::{Explanation, explain};
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+
+use crate::catalogue::{Catalogue, Requirement};
+use crate::policy::PolicyFile;
+use crate::source::Diagnostics;
+use crate::standin::outcome::NOT_IN_WORLD;
 use crate::stats::{PairTally, Tally};
+use crate::units::mix64;
+use crate::workload::{Domain, DrawKey, Workload};
+
+use contestants::Field;
+use episode::{Sums, World};
+
+/// Requests of one chunk.
+pub const CHUNK: u64 = 65_536;
 
 /// How far a result can be trusted, printed with every result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +69,7 @@ pub struct Contestant {
 pub struct Results {
     /// Route names; a route id is an index into this list.
     pub routes: Vec<String>,
-    /// Whether each route can serve at all in this data (it has grades), same order.
+    /// Name of the workload.
     pub workload: String,
     /// Evidence level.
     pub evidence: Evidence,
@@ -59,4 +87,189 @@ pub struct Results {
     pub contestants: Vec<Contestant>,
     /// Facts about the data that belong beside the numbers (rows filtered out, missing grades, …).
     pub notes: Vec<String>,
+}
+
+/// What to run.
+#[derive(Debug)]
+pub struct Experiment<'a> {
+    /// The routes and what requests need.
+    pub catalogue: &'a Catalogue,
+    /// The traffic and the truth.
+    pub workload: &'a Workload,
+    /// The policies under test.
+    pub policies: &'a [PolicyFile],
+    /// The one seed of every draw.
+    pub seed: u64,
+    /// Requests per replicate; more than a recorded workload holds are cut to its rows.
+    pub requests: u64,
+    /// Replicates, at least 1.
+    pub replicates: u32,
+    /// The contestant to pair with; every `always-<route>` when `None`.
+    pub baseline: Option<&'a str>,
+}
+
+/// Why there are no results.
+#[derive(Debug)]
+pub enum Stopped {
+    /// The inputs do not fit each other; the reasons.
+    Invalid(Diagnostics),
+    /// The caller raised the flag.
+    Interrupted,
+}
+
+/// Runs the experiment. `tick` is told how many requests were finished since it was last called (from
+/// any thread); raising `stop` ends the run after the chunks in progress. Warnings go to `warnings`.
+///
+/// # Errors
+///
+/// [`Stopped::Invalid`] when policies, catalogue and workload do not fit each other.
+pub fn run(
+    experiment: &Experiment<'_>,
+    warnings: &mut Diagnostics,
+    tick: &(dyn Fn(u64) + Sync),
+    stop: &AtomicBool,
+) -> Result<Results, Stopped> {
+    let world = prepare(experiment).map_err(Stopped::Invalid)?;
+    let requests = if experiment.workload.is_recorded() {
+        experiment.requests.min(experiment.workload.len())
+    } else {
+        experiment.requests
+    };
+    let replicates = experiment.replicates.max(1);
+    let first = Field::build(experiment, &world, 0, warnings);
+    let baselines = first.baselines(experiment.baseline).map_err(Stopped::Invalid)?;
+    let mut results = Results {
+        routes: experiment.catalogue.names().map(str::to_owned).collect(),
+        workload: experiment.workload.name.clone(),
+        evidence: if experiment.workload.is_recorded() { Evidence::Paired } else { Evidence::Simulated },
+        requests,
+        replicates: u64::from(replicates),
+        shared_rows: experiment.workload.is_recorded(),
+        contestants: first.contestants(baselines.len()),
+        baselines,
+        notes: experiment.workload.notes().to_vec(),
+    };
+    let mut first = Some(first);
+    for replicate in 0..replicates {
+        // Warnings are the same in every replicate, so only the first one's are kept.
+        let field = first
+            .take()
+            .unwrap_or_else(|| Field::build(experiment, &world, replicate, &mut Diagnostics::default()));
+        let key = DrawKey { seed: experiment.seed, domain: Domain::Traffic, replicate };
+        let sums = run_field(&world, &field, &results.baselines, key, requests, tick, stop);
+        if stop.load(Ordering::Relaxed) {
+            return Err(Stopped::Interrupted);
+        }
+        for ((contestant, tally), pairs) in results.contestants.iter_mut().zip(sums.tallies).zip(sums.pairs) {
+            contestant.tallies.push(tally);
+            for (all, pair) in contestant.pairs.iter_mut().zip(pairs) {
+                all.push(pair);
+            }
+        }
+    }
+    Ok(results)
+}
+
+fn run_field(
+    world: &World<'_>,
+    field: &Field,
+    baselines: &[usize],
+    key: DrawKey,
+    requests: u64,
+    tick: &(dyn Fn(u64) + Sync),
+    stop: &AtomicBool,
+) -> Sums {
+    let chunks = requests.div_ceil(CHUNK);
+    let chunk = |scratch: &mut episode::Scratch, chunk: u64| {
+        let mut sums = Sums::new(field.len(), baselines.len(), world.catalogue.routes.len());
+        if !stop.load(Ordering::Relaxed) {
+            let first = chunk * CHUNK;
+            let len = CHUNK.min(requests - first);
+            episode::run_chunk(world, scratch, baselines, key, first, len, &mut sums);
+            tick(len);
+        }
+        sums
+    };
+    let empty = || Sums::new(field.len(), baselines.len(), world.catalogue.routes.len());
+    if field.stateful() {
+        // What a stateful policy decides depends on all earlier requests: one scratch, in order.
+        let mut scratch = episode::Scratch::new(world, field);
+        return (0..chunks).fold(empty(), |sums, index| sums.merge(chunk(&mut scratch, index)));
+    }
+    (0..chunks)
+        .into_par_iter()
+        .map_init(|| episode::Scratch::new(world, field), chunk)
+        .reduce(empty, Sums::merge)
+}
+
+/// Resolves names between catalogue and workload; everything that does not fit is reported at once.
+fn prepare<'a>(experiment: &Experiment<'a>) -> Result<World<'a>, Diagnostics> {
+    let (catalogue, workload) = (experiment.catalogue, experiment.workload);
+    let mut wrong = Diagnostics::default();
+    let world: Vec<u16> = catalogue
+        .names()
+        .map(|name| {
+            let index = workload.routes.iter().position(|known| known == name);
+            index.map_or(NOT_IN_WORLD, |index| index as u16)
+        })
+        .collect();
+    if world.iter().all(|index| *index == NOT_IN_WORLD) {
+        wrong.push(
+            crate::source::Diagnostic::error(format!(
+                "workload `{}` and the route catalogue have no route in common",
+                workload.name
+            ))
+            .help(format!(
+                "the workload knows {}; the catalogue knows {}; name another catalogue with --routes",
+                crate::source::describe_list(workload.routes.iter().map(String::as_str)),
+                crate::source::describe_list(catalogue.names()),
+            )),
+        );
+    }
+    for policy in experiment.policies {
+        for route in policy.spec.routes() {
+            if world[route.0 as usize] == NOT_IN_WORLD && !wrong.0.iter().any(|one| one.message.contains(&catalogue.routes[route.0 as usize].name)) {
+                let name = &catalogue.routes[route.0 as usize].name;
+                wrong.push(
+                    crate::source::Diagnostic::error(format!(
+                        "policy `{}` may send requests to `{name}`, about which workload `{}` knows nothing",
+                        policy.name, workload.name
+                    ))
+                    .help(format!("it knows {}", crate::source::describe_list(workload.routes.iter().map(String::as_str)))),
+                );
+            }
+        }
+    }
+    // Requirements by (tenant, data class), the last row and column standing for "none".
+    let tenants = workload.tenants.iter().map(|name| Some(name.as_str())).chain([None]);
+    let classes: Vec<Option<&str>> = workload.data_classes.iter().map(|name| Some(name.as_str())).chain([None]).collect();
+    let mut requirements = Vec::new();
+    for tenant in tenants {
+        for class in &classes {
+            requirements.push(catalogue.requirement(tenant, *class).unwrap_or(Requirement::NONE));
+        }
+    }
+    for class in &workload.data_classes {
+        if !catalogue.made_up && !catalogue.data_classes.contains_key(class) {
+            wrong.push(
+                crate::source::Diagnostic::error(format!(
+                    "workload `{}` has requests of data class `{class}`, for which the catalogue has no rule",
+                    workload.name
+                ))
+                .help(format!("add `[require.data_class.{class}]` with its `residency` to the route catalogue")),
+            );
+        }
+    }
+    if wrong.has_errors() {
+        return Err(wrong);
+    }
+    Ok(World {
+        catalogue,
+        workload,
+        world,
+        requirements,
+        classes: classes.len(),
+        key: mix64(experiment.seed),
+        tariff: drive::Tariff::new(catalogue),
+    })
 }

@@ -75,6 +75,27 @@ impl fmt::Display for Duration {
     }
 }
 
+/// A bijection of 64-bit words in which every input bit reaches every output bit: the finaliser
+/// "variant 13" of David Stafford, as used by `SplittableRandom` (Steele, Lea and Flood, OOPSLA 2014).
+/// It splits random words by a key; it is no source of randomness of its own.
+#[must_use]
+#[inline(always)]
+pub const fn mix64(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// A 64-bit key for a name: the first eight bytes of its SHA-256, little-endian.
+#[must_use]
+pub fn name_key(name: &str) -> u64 {
+    use sha2::Digest as _;
+    let digest = sha2::Sha256::digest(name.as_bytes());
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest[..8]);
+    u64::from_le_bytes(first)
+}
+
 /// An amount of money in units of 10⁻¹² USD.
 ///
 /// The unit is small enough that every list price with up to six decimals per million tokens is a

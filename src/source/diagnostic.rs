@@ -63,6 +63,12 @@ impl Location {
         }
     }
 
+    /// The same file and line without its text, for lines that may hold a secret.
+    #[must_use]
+    pub fn without_excerpt(self) -> Self {
+        Self::File { path: self.short() }
+    }
+
     /// Path, line number, the line's text, and the range in it.
     fn excerpt(&self) -> Option<(&str, usize, String, Range<usize>)> {
         match self {

@@ -282,6 +282,11 @@ impl<'t> Value<'t> {
         self.report(Diagnostic::error(message).help(help));
     }
 
+    /// Adds a complaint that has its own place.
+    pub fn report_diagnostic(&self, diagnostic: Diagnostic) {
+        self.context.report(diagnostic);
+    }
+
     fn report(&self, diagnostic: Diagnostic) {
         self.context.report(diagnostic.at(self.location()));
     }

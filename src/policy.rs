@@ -1,0 +1,356 @@
+//! Policies: given what may be known about a request, which routes should try to answer it.
+//!
+//! A policy is a [`Spec`] read from a TOML file, built into a [`Policy`] for one experiment. It sees an
+//! [`Ask`], in which there is no ground truth: no realised output length, no grade. Adding a kind is one
+//! file below this module and one line in [`KINDS`].
+
+mod canary;
+mod capability_cost;
+mod cascade;
+mod choice;
+mod eval_driven;
+mod fixed;
+mod length;
+mod mix;
+mod parse;
+mod shadow;
+mod static_rules;
+mod task_means;
+
+use std::fmt;
+
+pub(crate) use fixed::always;
+pub use length::Length;
+pub use parse::{Names, PolicyFile, parse, parse_kind};
+pub use task_means::TaskMeans;
+
+use crate::catalogue::Catalogue;
+use crate::router::{FaultKind, Need, Plan, RouteId, Usage, VerifierId};
+use crate::source::{At, Diagnostic, Diagnostics, Table};
+use crate::units::{Duration, Score, Tokens, mix64, name_key};
+use crate::verify::Verifier;
+
+/// Every kind of policy that a file may hold.
+pub const KINDS: &[Kind] = &[
+    static_rules::KIND,
+    capability_cost::KIND,
+    cascade::KIND,
+    eval_driven::KIND,
+    canary::KIND,
+    shadow::KIND,
+    fixed::KIND,
+    mix::KIND,
+    length::KIND,
+    task_means::KIND,
+];
+
+/// One kind of policy.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// The table's name in a policy file.
+    pub name: &'static str,
+    /// What it does, what it needs to work, and how it typically fails.
+    pub about: &'static str,
+    /// A file of this kind that parses against routes `small`, `medium` and `large`.
+    pub example: &'static str,
+    /// Reads the table; reports what is wrong in the table's context.
+    pub read: fn(Table<'_>, &Names<'_>) -> Option<Box<dyn Spec>>,
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kind").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What a policy may know about a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Index into the workload's task names.
+    pub task: u16,
+    /// Index into the tenant names, or `u16::MAX`.
+    pub tenant: u16,
+    /// Index into the language names, or `u16::MAX`.
+    pub language: u16,
+    /// Who asks. Unknown users are taken to be all different.
+    pub user: u64,
+    /// Which conversation it belongs to. Unknown ones are taken to be all different.
+    pub session: u64,
+    /// Length of the prompt in characters.
+    pub prompt_chars: Tokens,
+    /// What somebody guessed about the difficulty, on the scale of the policy's skills; NaN if nobody did.
+    pub difficulty_hint: f64,
+    /// Hard requirements, with the prompt's tokens and the output cap.
+    pub need: Need,
+    /// The route that answered this conversation last.
+    pub last_route: Option<RouteId>,
+    /// 64 random bits of the request; use [`Ask::draw`].
+    pub word: u64,
+    /// A key of the experiment's seed and replicate, for draws that several requests share.
+    pub key: u64,
+}
+
+/// Whose draw it is: requests of the same unit get the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Each request on its own.
+    Request,
+    /// All requests of a user.
+    User,
+    /// All requests of a conversation.
+    Session,
+    /// All requests of a tenant.
+    Tenant,
+}
+
+/// The place of a policy in its file, such as `canary.base.mix`: what its draws are addressed by, so
+/// that a policy and the one it wraps never share a draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrawPath(u64);
+
+impl DrawPath {
+    /// The path of this name.
+    #[must_use]
+    pub fn new(path: &str) -> Self {
+        Self(name_key(path))
+    }
+}
+
+impl Ask {
+    /// A uniform 32-bit number of this request (or its user, …) for the policy at `path`. It does not
+    /// depend on which draws were made before.
+    #[must_use]
+    #[inline]
+    pub fn draw(&self, path: DrawPath, unit: Unit) -> u32 {
+        let word = match unit {
+            Unit::Request => self.word,
+            Unit::User => mix64(self.user ^ self.key),
+            Unit::Session => mix64(self.session ^ self.key.rotate_left(17)),
+            Unit::Tenant => mix64(u64::from(self.tenant) ^ self.key.rotate_left(34)),
+        };
+        (mix64(word ^ path.0) >> 32) as u32
+    }
+}
+
+/// What a policy decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision {
+    /// Who is to answer.
+    pub serve: Plan,
+    /// Who gets a copy whose answer nobody sees.
+    pub mirror: Option<Plan>,
+    /// Why, in the policy's own numbering; [`Policy::explain`] puts it into words.
+    pub why: Why,
+}
+
+/// A policy's reason: an index that only the policy can read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Why(pub u16);
+
+/// What became of a call, for policies that learn while they run.
+#[derive(Clone, Copy, Debug)]
+pub struct Feedback {
+    /// The request's task.
+    pub task: u16,
+    /// Who was called.
+    pub route: RouteId,
+    /// `None` if it answered.
+    pub fault: Option<FaultKind>,
+    /// What it billed.
+    pub usage: Option<Usage>,
+    /// How long it took.
+    pub latency: Duration,
+    /// The grade, if anybody gave one.
+    pub grade: Option<Score>,
+}
+
+/// A policy at work.
+pub trait Policy: Send + Sync {
+    /// Decides about one request.
+    fn plan(&mut self, ask: &Ask) -> Decision;
+
+    /// Told what became of each call. Only policies whose [`Policy::stateful`] is true listen.
+    fn learn(&mut self, _feedback: &Feedback) {}
+
+    /// Whether a decision may depend on earlier requests.
+    fn stateful(&self) -> bool {
+        false
+    }
+
+    /// A copy in its present state.
+    fn fork(&self) -> Box<dyn Policy>;
+
+    /// The reason in words, with file and line where a line of the file decided.
+    fn explain(&self, ask: &Ask, why: Why) -> String;
+}
+
+/// What a policy file says.
+pub trait Spec: Send + Sync + fmt::Debug {
+    /// Name of the kind.
+    fn kind(&self) -> &'static str;
+
+    /// Whether building it takes labelled examples.
+    fn trains(&self) -> bool {
+        false
+    }
+
+    /// Builds the policy for one workload. What looks odd (a task that never occurs) becomes a warning.
+    fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy>;
+
+    /// Names of routes the policy may send requests to.
+    fn routes(&self) -> Vec<RouteId>;
+}
+
+/// What a policy is built for.
+pub struct Setup<'a> {
+    /// The routes.
+    pub catalogue: &'a Catalogue,
+    /// The workload's task names.
+    pub tasks: &'a [String],
+    /// The workload's tenant names.
+    pub tenants: &'a [String],
+    /// The workload's language names.
+    pub languages: &'a [String],
+    /// Where labelled examples come from.
+    pub lab: &'a dyn Lab,
+    /// Verifiers of the policies built so far; a [`VerifierId`] is an index into this list.
+    pub verifiers: Vec<Verifier>,
+    /// What looks odd.
+    pub warnings: Diagnostics,
+    /// Path of the policy being built, for its draws.
+    pub path: String,
+}
+
+impl fmt::Debug for Setup<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Setup<'a> {
+    /// A setup without verifiers, at the root path.
+    #[must_use]
+    pub fn new(
+        catalogue: &'a Catalogue,
+        tasks: &'a [String],
+        tenants: &'a [String],
+        languages: &'a [String],
+        lab: &'a dyn Lab,
+    ) -> Self {
+        Self {
+            catalogue,
+            tasks,
+            tenants,
+            languages,
+            lab,
+            verifiers: Vec::new(),
+            warnings: Diagnostics::default(),
+            path: String::new(),
+        }
+    }
+
+    /// Builds `spec` under its own draw path.
+    pub fn build(&mut self, spec: &dyn Spec) -> Box<dyn Policy> {
+        let outer = self.path.len();
+        if outer > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(spec.kind());
+        let policy = spec.build(self);
+        self.path.truncate(outer);
+        policy
+    }
+
+    /// The draw path of the policy being built.
+    #[must_use]
+    pub fn draw_path(&self) -> DrawPath {
+        DrawPath::new(&self.path)
+    }
+
+    /// Registers a verifier.
+    pub fn verifier(&mut self, verifier: Verifier) -> VerifierId {
+        if let Some(index) = self.verifiers.iter().position(|known| *known == verifier) {
+            return VerifierId(index as u8);
+        }
+        self.verifiers.push(verifier);
+        VerifierId((self.verifiers.len() - 1) as u8)
+    }
+
+    /// Index of a task by name; a task that never occurs is a warning and `None`.
+    pub fn task(&mut self, name: &At<String>) -> Option<u16> {
+        index_of("task", name, self.tasks, &mut self.warnings)
+    }
+
+    /// Index of a tenant by name; one that never occurs is `None`.
+    pub fn tenant(&mut self, name: &At<String>) -> Option<u16> {
+        index_of("tenant", name, self.tenants, &mut self.warnings)
+    }
+
+    /// Index of a language by name; one that never occurs is `None`.
+    pub fn language(&mut self, name: &At<String>) -> Option<u16> {
+        index_of("language", name, self.languages, &mut self.warnings)
+    }
+}
+
+fn index_of(what: &str, name: &At<String>, known: &[String], warnings: &mut Diagnostics) -> Option<u16> {
+    let found = known.iter().position(|known| *known == name.value);
+    if found.is_none() {
+        let mut warning = Diagnostic::warning(format!("no request of this workload has {what} `{}`", name.value))
+            .at(name.location.clone());
+        if let Some(near) = crate::source::nearest(&name.value, known.iter().map(String::as_str)) {
+            warning = warning.help(format!("did you mean `{near}`?"));
+        }
+        if !warnings.0.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    found.map(|index| index as u16)
+}
+
+/// Labelled examples of one task answered by one route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Examples {
+    /// Examples with a grade.
+    pub graded: u64,
+    /// Σ of their grades, in millionths.
+    pub score_sum: u64,
+    /// Examples whose tokens are known.
+    pub tokens_known: u64,
+    /// Σ of their prompt tokens.
+    pub input_tokens_sum: u64,
+    /// Σ of their answers' tokens.
+    pub output_tokens_sum: u64,
+}
+
+impl Examples {
+    /// Whether the mean grade reaches `target` millionths, decided in integers. No examples reach nothing.
+    #[must_use]
+    pub fn reach(&self, target_millionths: u64) -> bool {
+        self.graded > 0
+            && u128::from(self.score_sum) >= u128::from(self.graded) * u128::from(target_millionths)
+    }
+}
+
+/// Where a policy that learns gets labelled examples: never the requests it will be judged on.
+pub trait Lab {
+    /// Up to `count` examples of a task answered by a route.
+    fn examples(&self, task: u16, route: RouteId, count: u64) -> Examples;
+
+    /// Median prompt length of requests like the ones to come, in tokens if they are known, else in
+    /// characters; `None` when neither is.
+    fn median_length(&self) -> Option<u32>;
+}
+
+/// A lab without examples, for policies that are only checked or that do not learn.
+#[derive(Clone, Copy, Debug)]
+pub struct NoLab;
+
+impl Lab for NoLab {
+    fn examples(&self, _task: u16, _route: RouteId, _count: u64) -> Examples {
+        Examples::default()
+    }
+
+    fn median_length(&self) -> Option<u32> {
+        None
+    }
+}

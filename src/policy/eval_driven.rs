@@ -1,0 +1,157 @@
+//! Measure every route on labelled examples of every task, then take the cheapest that is good enough.
+
+use super::choice::{Plans, cheapest_first, expected_cost, read_fallback};
+use super::{Ask, Decision, Examples, Kind, Names, Policy, Setup, Spec, Why};
+use crate::router::RouteId;
+use crate::source::{At, Table};
+use crate::units::Score;
+
+pub(super) const KIND: Kind = Kind {
+    name: "eval-driven",
+    about: "Per task, the cheapest route whose score on labelled examples reaches a bar. Needs an eval set per \
+            task and route. Fails near the bar, where the examples' noise picks the route, and when the eval set is \
+            not like the traffic.",
+    example: "[eval-driven]\ntarget = 0.88\nexamples = 300\notherwise = \"large\"\n",
+    read,
+};
+
+/// Most labelled examples per task and route.
+const EXAMPLES_MAX: u64 = 10_000_000;
+
+#[derive(Debug)]
+struct EvalDrivenSpec {
+    target: Score,
+    examples: u64,
+    otherwise: RouteId,
+    routes: Option<Vec<RouteId>>,
+    picks: Vec<(At<String>, RouteId)>,
+    fallback: Vec<RouteId>,
+}
+
+fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
+    let target = table.require("target").and_then(|value| value.probability());
+    let examples = table.get("examples").and_then(|value| value.integer_in(1, EXAMPLES_MAX)).unwrap_or(300);
+    let otherwise = table.require("otherwise").and_then(|value| names.route(&value));
+    let routes = table.get("routes").and_then(|value| names.routes(&value));
+    let mut picks = Vec::new();
+    if let Some(mut inner) = table.get("picks").and_then(|value| value.table()) {
+        for (task, value) in inner.entries() {
+            picks.extend(names.route(&value).map(|route| (task, route)));
+        }
+    }
+    let fallback = read_fallback(&mut table, names);
+    table.finish();
+    Some(Box::new(EvalDrivenSpec {
+        target: Score::from_fraction(target?.get())?,
+        examples,
+        otherwise: otherwise?,
+        routes,
+        picks,
+        fallback,
+    }))
+}
+
+impl Spec for EvalDrivenSpec {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn trains(&self) -> bool {
+        true
+    }
+
+    fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
+        let plans = Plans::new(setup.catalogue, &self.fallback);
+        let mut pinned = vec![None; setup.tasks.len()];
+        for (task, route) in &self.picks {
+            if let Some(index) = setup.task(task) {
+                pinned[index as usize] = Some((*route, task.location.short()));
+            }
+        }
+        let target = u64::from(self.target.millionths().unwrap_or(u32::MAX));
+        let mut by_task = Vec::with_capacity(setup.tasks.len());
+        let mut reasons = Vec::with_capacity(setup.tasks.len());
+        for (task, pin) in pinned.into_iter().enumerate() {
+            let (route, reason) = match pin {
+                Some((route, place)) => (route, format!("pinned by `picks` ({place})")),
+                None => self.pick(setup, task as u16, target),
+            };
+            reasons.push(reason);
+            by_task.push(Decision { serve: plans.of(route), mirror: None, why: Why(task as u16) });
+        }
+        Box::new(EvalDriven { by_task, reasons })
+    }
+
+    fn routes(&self) -> Vec<RouteId> {
+        let mut routes = self.routes.clone().unwrap_or_default();
+        routes.push(self.otherwise);
+        routes.extend(self.picks.iter().map(|(_, route)| *route));
+        routes.extend(&self.fallback);
+        routes
+    }
+}
+
+impl EvalDrivenSpec {
+    fn pick(&self, setup: &Setup<'_>, task: u16, target: u64) -> (RouteId, String) {
+        let candidates: Vec<(RouteId, Examples)> = (0..setup.catalogue.routes.len())
+            .map(|index| RouteId(index as u16))
+            .filter(|route| self.routes.as_ref().is_none_or(|routes| routes.contains(route)))
+            .map(|route| (route, setup.lab.examples(task, route, self.examples)))
+            .collect();
+        for route in by_cost(setup, &candidates) {
+            let Some((_, seen)) = candidates.iter().find(|(other, _)| *other == route) else { continue };
+            if seen.reach(target) {
+                let score = seen.score_sum as f64 / 1e6 / seen.graded as f64;
+                let reason = format!(
+                    "the cheapest route that reached {} on this task's labelled examples: {score:.4} of {}",
+                    target as f64 / 1e6, seen.graded
+                );
+                return (route, reason);
+            }
+        }
+        let most = candidates.iter().map(|(_, seen)| seen.graded).max().unwrap_or(0);
+        let reason = if most == 0 {
+            "`otherwise`: there are no labelled examples of this task".to_owned()
+        } else {
+            format!("`otherwise`: no route reached {} on up to {most} labelled examples", target as f64 / 1e6)
+        };
+        (self.otherwise, reason)
+    }
+}
+
+/// Candidates from cheap to dear for the tokens seen in the examples (list prices alone if none are known).
+pub(super) fn by_cost(setup: &Setup<'_>, candidates: &[(RouteId, Examples)]) -> Vec<RouteId> {
+    let known: u64 = candidates.iter().map(|(_, seen)| seen.tokens_known).sum();
+    let mut order = cheapest_first(setup.catalogue, 1.0, 1.0);
+    if known > 0 {
+        let input: u64 = candidates.iter().map(|(_, seen)| seen.input_tokens_sum).sum();
+        let mean_input = input as f64 / known as f64;
+        let cost = |route: &RouteId| {
+            let seen = candidates.iter().find(|(other, _)| other == route).map(|(_, seen)| *seen).unwrap_or_default();
+            let output = seen.output_tokens_sum as f64 / seen.tokens_known.max(1) as f64;
+            expected_cost(setup.catalogue, *route, mean_input, output)
+        };
+        order.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+    }
+    order
+}
+
+#[derive(Clone, Debug)]
+struct EvalDriven {
+    by_task: Vec<Decision>,
+    reasons: Vec<String>,
+}
+
+impl Policy for EvalDriven {
+    fn plan(&mut self, ask: &Ask) -> Decision {
+        self.by_task[ask.task as usize]
+    }
+
+    fn fork(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+
+    fn explain(&self, _ask: &Ask, why: Why) -> String {
+        self.reasons[why.0 as usize].clone()
+    }
+}

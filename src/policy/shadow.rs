@@ -1,0 +1,98 @@
+//! A candidate answers a copy of the traffic; nobody sees its answers.
+
+use super::{Ask, Decision, DrawPath, Kind, Names, Policy, Setup, Spec, Unit, Why, parse_kind};
+use crate::router::{Plan, RouteId};
+use crate::source::{At, Table};
+
+pub(super) const KIND: Kind = Kind {
+    name: "shadow",
+    about: "Wraps a policy and sends a copy of some requests to a candidate route, whose answers are graded and thrown \
+            away. Needs a grader for both answers. Costs up to twice as much, risks nothing, and measures only what \
+            the grader sees; few pairs prove nothing.",
+    example: "[shadow]\ncandidate = \"medium\"\nshare = 0.1\nbase.static = { default = \"large\" }\n",
+    read,
+};
+
+#[derive(Debug)]
+struct ShadowSpec {
+    candidate: RouteId,
+    share: crate::units::Probability,
+    tasks: Option<Vec<At<String>>>,
+    base: Box<dyn Spec>,
+}
+
+fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
+    let candidate = table.require("candidate").and_then(|value| names.route(&value));
+    let share = table.require("share").and_then(|value| value.probability());
+    let tasks = table.get("task").and_then(|value| value.strings());
+    let base = table.require("base").and_then(|value| parse_kind(&value, names));
+    table.finish();
+    Some(Box::new(ShadowSpec { candidate: candidate?, share: share?, tasks, base: base? }))
+}
+
+impl Spec for ShadowSpec {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn trains(&self) -> bool {
+        self.base.trains()
+    }
+
+    fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
+        let path = setup.draw_path();
+        let tasks = self.tasks.as_ref().map(|tasks| tasks.iter().filter_map(|task| setup.task(task)).collect());
+        setup.path.push_str(".base");
+        let base = setup.build(&*self.base);
+        setup.path.truncate(setup.path.len() - ".base".len());
+        Box::new(Shadow { mirror: Plan::single(self.candidate), below: self.share.threshold(), tasks, path, base })
+    }
+
+    fn routes(&self) -> Vec<RouteId> {
+        let mut routes = self.base.routes();
+        routes.push(self.candidate);
+        routes
+    }
+}
+
+struct Shadow {
+    mirror: Plan,
+    below: u64,
+    tasks: Option<Vec<u16>>,
+    path: DrawPath,
+    base: Box<dyn Policy>,
+}
+
+impl Policy for Shadow {
+    fn plan(&mut self, ask: &Ask) -> Decision {
+        let mut decision = self.base.plan(ask);
+        if self.tasks.as_ref().is_none_or(|tasks| tasks.contains(&ask.task))
+            && u64::from(ask.draw(self.path, Unit::Request)) < self.below
+        {
+            decision.mirror = Some(self.mirror);
+        }
+        decision
+    }
+
+    fn learn(&mut self, feedback: &super::Feedback) {
+        self.base.learn(feedback);
+    }
+
+    fn stateful(&self) -> bool {
+        self.base.stateful()
+    }
+
+    fn fork(&self) -> Box<dyn Policy> {
+        Box::new(Self {
+            mirror: self.mirror,
+            below: self.below,
+            tasks: self.tasks.clone(),
+            path: self.path,
+            base: self.base.fork(),
+        })
+    }
+
+    fn explain(&self, ask: &Ask, why: Why) -> String {
+        self.base.explain(ask, why)
+    }
+}

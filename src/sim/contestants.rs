@@ -1,0 +1,256 @@
+//! Who takes part: the policies under test, and the controls beside them.
+
+use super::episode::World;
+use super::lab::WorldLab;
+use super::{Contestant, Experiment};
+use crate::policy::{Examples, Lab, Length, Policy, Setup, Spec, TaskMeans, always};
+use crate::router::RouteId;
+use crate::source::{Diagnostic, Diagnostics, describe_list, nearest};
+use crate::standin::outcome::NOT_IN_WORLD;
+use crate::verify::Verifier;
+
+/// Labelled examples per task and route that the controls learn from.
+const CONTROL_EXAMPLES: u64 = 1000;
+
+/// How a contestant decides.
+pub(super) enum Runner {
+    /// A policy; one trained copy for each fold it decides about.
+    Policy { per_fold: Vec<Box<dyn Policy>>, verifiers: Vec<Verifier> },
+    /// The best grade there is.
+    Oracle,
+    /// It cannot be run on this data.
+    Unavailable,
+}
+
+impl Runner {
+    pub(super) fn stateful(&self) -> bool {
+        matches!(self, Self::Policy { per_fold, .. } if per_fold.iter().any(|policy| policy.stateful()))
+    }
+
+    pub(super) fn fork(&self) -> Self {
+        match self {
+            Self::Policy { per_fold, verifiers } => Self::Policy {
+                per_fold: per_fold.iter().map(|policy| policy.fork()).collect(),
+                verifiers: verifiers.clone(),
+            },
+            Self::Oracle => Self::Oracle,
+            Self::Unavailable => Self::Unavailable,
+        }
+    }
+}
+
+struct Entrant {
+    name: String,
+    kind: &'static str,
+    control: bool,
+    trained: bool,
+    always: Option<u16>,
+    unavailable: Option<String>,
+    runner: Runner,
+}
+
+/// Everybody who takes part in one replicate.
+pub(super) struct Field(Vec<Entrant>);
+
+impl Field {
+    /// Builds (and trains) everybody.
+    pub(super) fn build(
+        experiment: &Experiment<'_>,
+        world: &World<'_>,
+        replicate: u32,
+        warnings: &mut Diagnostics,
+    ) -> Self {
+        let mut entrants = Vec::new();
+        let labs: Vec<WorldLab<'_>> = (0..experiment.workload.folds())
+            .map(|fold| WorldLab {
+                workload: experiment.workload,
+                world: &world.world,
+                seed: experiment.seed,
+                replicate,
+                fold,
+            })
+            .collect();
+        for policy in experiment.policies {
+            let runner = train(experiment, &labs, &*policy.spec, warnings);
+            entrants.push(Entrant {
+                name: policy.name.clone(),
+                kind: policy.spec.kind(),
+                control: false,
+                trained: policy.spec.trains(),
+                always: None,
+                unavailable: None,
+                runner,
+            });
+        }
+        entrants.extend(controls(experiment, world, &labs));
+        Self(entrants)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn runners(&self) -> impl Iterator<Item = &Runner> {
+        self.0.iter().map(|entrant| &entrant.runner)
+    }
+
+    pub(super) fn runners_mut(&mut self) -> impl Iterator<Item = &mut Runner> {
+        self.0.iter_mut().map(|entrant| &mut entrant.runner)
+    }
+
+    pub(super) fn stateful(&self) -> bool {
+        self.runners().any(Runner::stateful)
+    }
+
+    /// The rows of the results, still without tallies.
+    pub(super) fn contestants(&self, baselines: usize) -> Vec<Contestant> {
+        self.0
+            .iter()
+            .map(|entrant| Contestant {
+                name: entrant.name.clone(),
+                kind: entrant.kind,
+                control: entrant.control,
+                trained: entrant.trained,
+                always: entrant.always,
+                unavailable: entrant.unavailable.clone(),
+                tallies: Vec::new(),
+                pairs: vec![Vec::new(); baselines],
+            })
+            .collect()
+    }
+
+    /// Whom the others are paired with.
+    pub(super) fn baselines(&self, wanted: Option<&str>) -> Result<Vec<usize>, Diagnostics> {
+        let Some(name) = wanted else {
+            return Ok(self.0.iter().enumerate().filter(|(_, one)| one.always.is_some()).map(|(index, _)| index).collect());
+        };
+        let can = |entrant: &&Entrant| !matches!(entrant.runner, Runner::Unavailable);
+        if let Some(index) = self.0.iter().position(|entrant| entrant.name == name && can(&entrant)) {
+            return Ok(vec![index]);
+        }
+        let names: Vec<&str> = self.0.iter().filter(can).map(|entrant| entrant.name.as_str()).collect();
+        let mut error = Diagnostic::error(format!("unknown baseline `{name}`"));
+        error = match nearest(name, names.iter().copied()) {
+            Some(near) => error.help(format!("did you mean `{near}`?")),
+            None => error.help(format!("known: {}", describe_list(names.iter().copied()))),
+        };
+        Err(Diagnostics(vec![error]))
+    }
+}
+
+fn train(
+    experiment: &Experiment<'_>,
+    labs: &[WorldLab<'_>],
+    spec: &dyn Spec,
+    warnings: &mut Diagnostics,
+) -> Runner {
+    // A policy that learns nothing needs no copy for each fold.
+    let labs = if spec.trains() { labs } else { &labs[..1] };
+    let mut verifiers = Vec::new();
+    let mut per_fold = Vec::new();
+    for lab in labs {
+        let workload = experiment.workload;
+        let mut setup = Setup::new(
+            experiment.catalogue, &workload.tasks, &workload.tenants, &workload.languages, lab,
+        );
+        per_fold.push(setup.build(spec));
+        for warning in setup.warnings.0 {
+            if !warnings.0.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+        // Every fold registers the same verifiers in the same order.
+        verifiers = setup.verifiers;
+    }
+    Runner::Policy { per_fold, verifiers }
+}
+
+fn controls(experiment: &Experiment<'_>, world: &World<'_>, labs: &[WorldLab<'_>]) -> Vec<Entrant> {
+    let catalogue = experiment.catalogue;
+    let present: Vec<RouteId> = (0..catalogue.routes.len())
+        .filter(|index| world.world[*index] != NOT_IN_WORLD)
+        .map(|index| RouteId(index as u16))
+        .collect();
+    let control = |name: String, kind, runner| Entrant {
+        name,
+        kind,
+        control: true,
+        trained: false,
+        always: None,
+        unavailable: None,
+        runner,
+    };
+    let mut entrants: Vec<Entrant> = present
+        .iter()
+        .map(|route| Entrant {
+            always: Some(route.0),
+            ..control(
+                format!("always-{}", catalogue.routes[route.0 as usize].name),
+                "always",
+                Runner::Policy { per_fold: vec![always(*route)], verifiers: Vec::new() },
+            )
+        })
+        .collect();
+
+    let length = if experiment.workload.has_prompt_length() {
+        let mut per_fold = Vec::new();
+        for lab in labs {
+            let (weak, strong) = weak_and_strong(experiment, &present, lab);
+            let mut setup = Setup::new(catalogue, &experiment.workload.tasks, &[], &[], lab);
+            per_fold.push(setup.build(&Length { weak, strong, threshold: None }));
+        }
+        Entrant {
+            trained: true,
+            ..control("length".into(), "length", Runner::Policy { per_fold, verifiers: Vec::new() })
+        }
+    } else {
+        Entrant {
+            unavailable: Some("the data holds no prompt length".into()),
+            ..control("length".into(), "length", Runner::Unavailable)
+        }
+    };
+    entrants.push(length);
+
+    let examples = if experiment.workload.is_recorded() { u64::MAX } else { CONTROL_EXAMPLES };
+    let runner = train(experiment, labs, &TaskMeans { examples }, &mut Diagnostics::default());
+    entrants.push(Entrant { trained: true, ..control("task-means".into(), "task-means", runner) });
+    entrants.push(control("oracle".into(), "oracle", Runner::Oracle));
+    entrants
+}
+
+/// The most accurate route on the lab's examples, and the cheapest other one (the least accurate one
+/// when prices are unknown).
+fn weak_and_strong(experiment: &Experiment<'_>, present: &[RouteId], lab: &WorldLab<'_>) -> (RouteId, RouteId) {
+    let tasks = experiment.workload.tasks.len();
+    let examples = if experiment.workload.is_recorded() { u64::MAX } else { CONTROL_EXAMPLES };
+    let mean = |route: &RouteId| {
+        let mut all = Examples::default();
+        for task in 0..tasks {
+            let seen = lab.examples(task as u16, *route, examples);
+            all.graded += seen.graded;
+            all.score_sum += seen.score_sum;
+        }
+        all.score_sum as f64 / all.graded.max(1) as f64
+    };
+    let means: Vec<(RouteId, f64)> = present.iter().map(|route| (*route, mean(route))).collect();
+    let price = |route: RouteId| {
+        experiment.catalogue.routes[route.0 as usize].price.map(|price| price.input.0.saturating_add(price.output.0))
+    };
+    // Ties go to the route that stands first.
+    let mut strong = means[0];
+    for one in &means[1..] {
+        if one.1 > strong.1 {
+            strong = *one;
+        }
+    }
+    let priced = present.iter().all(|route| price(*route).is_some());
+    let weak = means
+        .iter()
+        .filter(|(route, _)| *route != strong.0)
+        .min_by(|a, b| {
+            let by_price = price(a.0).cmp(&price(b.0));
+            if priced { by_price } else { a.1.total_cmp(&b.1) }
+        })
+        .map_or(strong.0, |(route, _)| *route);
+    (weak, strong.0)
+}
