@@ -22,7 +22,31 @@
 //! a policy, a simulator. The sequence of `(now, Input)` is the whole trace: feed it again and the
 //! same steps come out.
 
-use crate::units::{Duration, Instant, Price, Tokens, Usd};
+mod breaker;
+mod budget;
+mod config;
+mod fault;
+mod log;
+mod plan;
+mod pool;
+pub mod preset;
+pub mod retry;
+mod step;
+mod walk;
+
+pub use breaker::{BreakerScope, BreakerSpec, BreakerState, Trip};
+pub use budget::{Account, AccountSpec, RetryShare};
+pub use config::{ConfigError, CooldownSpec, PoolSpec, RouteSpec, RouterConfig, Strategy};
+pub use fault::{FaultTables, Kinds, Scope};
+pub use log::{Alert, BreakerChange, Log};
+pub use plan::Plan;
+pub use retry::{HintUse, Jitter, WaitPolicy, wait};
+pub use step::{
+    Failure, FailureReason, Input, Limits, Served, ServedVerdict, Skip, Step, UnservedReason,
+};
+pub use walk::{Call, Router};
+
+use crate::units::{Duration, Instant, Tokens};
 
 /// Most routes one router knows.
 pub const ROUTES_MAX: usize = 256;
@@ -35,7 +59,15 @@ pub const REGIONS_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteId(pub u16);
 
-/// A pool of interchangeable routes.
+/// Who runs a route. An index into the catalogue's list of providers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProviderId(pub u16);
+
+/// Which key or account at a provider a route is called with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CredentialId(pub u16);
+
+/// A pool of interchangeable routes. An index into the configuration's list of pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolId(pub u16);
 
@@ -43,7 +75,8 @@ pub struct PoolId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VerifierId(pub u8);
 
-/// Whose money a call spends.
+/// Whose money a call spends. An index into the configuration's list of accounts; no budget is
+/// kept for an account that is not listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountId(pub u16);
 

@@ -1,1 +1,3 @@
-fn main() {}
+//! The integration tests, one binary.
+
+mod router_scenarios;

@@ -1,0 +1,557 @@
+//! The walk of one call over its plan: the step loop.
+//!
+//! The common path (begin, send, answer, verdict) is inlined into the driver and touches one
+//! compact record per route. Whatever goes wrong is cold and out of line.
+
+mod call;
+mod setback;
+
+pub use call::Call;
+
+use super::breaker::{Breaker, Effect, Pass};
+use super::budget::RetryLedger;
+use super::pool::Pool;
+use super::retry::{self, uniforms};
+use call::{Held, Phase, prompt_and_cap, seen};
+
+use super::{
+    Account, AccountId, Alert, BreakerChange, BreakerScope, BreakerState, ConfigError, Failure,
+    FailureReason, Fault, FaultKind, Input, Leg, Limits, Log, Need, Plan, Regions, Reply, RouteId,
+    RouteSpec, RouterConfig, Scope, Served, ServedVerdict, Skip, Step, Target, Trip, Usage,
+    Verdict,
+};
+use crate::units::{Instant, Usd};
+
+/// What the common path needs of a route, in one cache line.
+#[derive(Clone, Debug)]
+struct Hot {
+    residency: Regions,
+    limits: Limits,
+    cooldown_until: Instant,
+    /// `u32::MAX` when unknown, which no need exceeds.
+    window: u32,
+    in_flight: u32,
+    breaker: u16,
+    tools: bool,
+    local: bool,
+}
+
+/// What calls share: routes, breakers, cooldowns, requests in flight, budgets.
+#[derive(Clone, Debug)]
+pub struct Router {
+    hot: Vec<Hot>,
+    breakers: Vec<Breaker>,
+    pub(super) pools: Vec<Pool>,
+    accounts: Vec<Account>,
+    ledger: Option<RetryLedger>,
+    config: RouterConfig,
+    /// Breakers that are not closed.
+    open: u32,
+    /// No cooldown ends later than this.
+    cooling_until: Instant,
+    /// Whether breakers count successes, too.
+    counts_successes: bool,
+    /// Changes with every reset, so that calls from before it do not touch what came after.
+    generation: u32,
+}
+
+impl Router {
+    /// A router with nothing learnt yet.
+    ///
+    /// # Errors
+    ///
+    /// Everything that [`RouterConfig::validate`] finds.
+    pub fn new(config: &RouterConfig) -> Result<Self, Vec<ConfigError>> {
+        let errors = config.validate();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let scope = config.breaker.as_ref().map(|breaker| breaker.scope);
+        // The routes that share a breaker all use the one of the first of them.
+        let shares = |a: &RouteSpec, b: &RouteSpec| match scope {
+            Some(BreakerScope::Provider) => a.provider == b.provider,
+            Some(BreakerScope::Credential) => a.credential == b.credential,
+            Some(BreakerScope::Route) | None => false,
+        };
+        let hot = config.routes.iter().enumerate().map(|(index, route)| {
+            let first = config.routes[..index].iter().position(|r| shares(r, route));
+            Hot {
+                residency: route.residency,
+                limits: route.limits,
+                cooldown_until: Instant::ZERO,
+                window: route.window.get().unwrap_or(u32::MAX),
+                in_flight: 0,
+                breaker: first.unwrap_or(index) as u16,
+                tools: route.tools,
+                local: route.local,
+            }
+        });
+        Ok(Self {
+            hot: hot.collect(),
+            breakers: vec![Breaker::NEW; config.routes.len()],
+            pools: config.pools.iter().map(Pool::new).collect(),
+            accounts: config
+                .accounts
+                .iter()
+                .map(|account| Account::new(account.limit))
+                .collect(),
+            ledger: config.retry_share.map(RetryLedger::new),
+            open: 0,
+            cooling_until: Instant::ZERO,
+            counts_successes: matches!(
+                config.breaker,
+                Some(super::BreakerSpec {
+                    trip: Trip::Share { .. },
+                    ..
+                })
+            ),
+            generation: 0,
+            config: config.clone(),
+        })
+    }
+
+    /// Forgets everything: health, cooldowns, requests in flight, what accounts spent. Calls that are
+    /// in progress go on, but leave no trace.
+    pub fn reset(&mut self) {
+        for hot in &mut self.hot {
+            hot.cooldown_until = Instant::ZERO;
+            hot.in_flight = 0;
+        }
+        self.breakers.fill(Breaker::NEW);
+        self.pools.iter_mut().for_each(Pool::reset);
+        for account in &mut self.accounts {
+            *account = Account::new(account.limit);
+        }
+        if let Some(ledger) = &mut self.ledger {
+            ledger.reset();
+        }
+        self.open = 0;
+        self.cooling_until = Instant::ZERO;
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// A call that has not begun. `jitter` is the only randomness it will use.
+    #[must_use]
+    #[inline(always)]
+    pub fn open(&self, plan: Plan, need: Need, jitter: u64) -> Call {
+        Call::new(plan, need, jitter, self.config.retries_per_call)
+    }
+
+    /// Takes what happened at `now` and says what to do next.
+    ///
+    /// An input that makes no sense for what is outstanding (an early wake, a verdict nobody asked
+    /// for, anything after the end) changes nothing and gets the outstanding step again. `now` must
+    /// not run backwards; if it does, the time that has passed counts as zero.
+    #[inline(always)]
+    pub fn step<L: Log>(
+        &mut self,
+        call: &mut Call,
+        input: Input,
+        now: Instant,
+        log: &mut L,
+    ) -> Step {
+        let step = match (call.phase, input) {
+            (Phase::Sent, Input::Reply(reply)) => self.replied(call, reply, now, log),
+            (Phase::Sent, Input::Shown) => {
+                call.shown = !call.buffered;
+                return call.step;
+            }
+            (Phase::Sent, Input::Fault(fault)) => self.faulted(call, fault, now, log),
+            (Phase::Verifying, Input::Verdict(verdict)) => self.judged(call, verdict, now, log),
+            (Phase::Waiting, Input::Wake) => match call.step {
+                Step::Wait { until } if now < until => return call.step,
+                _ => self.woke(call, now, log),
+            },
+            (Phase::New | Phase::Sent | Phase::Verifying | Phase::Waiting, Input::Cancelled) => {
+                self.cancelled(call, now, log)
+            }
+            (Phase::New, _) => self.begin(call, now, log),
+            _ => return call.step,
+        };
+        call.step = step;
+        step
+    }
+
+    /// Whether `route` may ever serve a request with this need: the hard filters, which no health,
+    /// budget or deadline changes.
+    ///
+    /// # Errors
+    ///
+    /// The first filter that it does not pass.
+    pub fn eligible(&self, route: RouteId, need: &Need) -> Result<(), Skip> {
+        let Some(hot) = self.hot.get(usize::from(route.0)) else {
+            return Err(Skip::NoSuchRoute);
+        };
+        let tokens = prompt_and_cap(need);
+        if fits(hot, need, tokens) {
+            Ok(())
+        } else {
+            Err(unfit(hot, need))
+        }
+    }
+
+    /// The state of the breaker that guards `route` at `now`; an unknown route has a closed one. An
+    /// open breaker stays open until its trial is sent, also when the cooldown is over.
+    #[must_use]
+    pub fn breaker_state(&self, route: RouteId, now: Instant) -> BreakerState {
+        let closed = BreakerState::Closed { failures: 0 };
+        let Some(hot) = self.hot.get(usize::from(route.0)) else {
+            return closed;
+        };
+        let closes_by_itself = self.config.breaker.is_some_and(|spec| !spec.trial);
+        match self.breakers[usize::from(hot.breaker)].state() {
+            BreakerState::Open { until } if closes_by_itself && until <= now => closed,
+            state => state,
+        }
+    }
+
+    /// Until when `route` pauses; [`Instant::ZERO`] if it never did.
+    #[must_use]
+    pub fn cooldown_until(&self, route: RouteId) -> Instant {
+        self.hot
+            .get(usize::from(route.0))
+            .map_or(Instant::ZERO, |hot| hot.cooldown_until)
+    }
+
+    /// Requests that are in flight on `route`.
+    #[must_use]
+    pub fn in_flight(&self, route: RouteId) -> u32 {
+        self.hot
+            .get(usize::from(route.0))
+            .map_or(0, |hot| hot.in_flight)
+    }
+
+    /// The state of an account with a limit.
+    #[must_use]
+    pub fn account(&self, account: AccountId) -> Option<Account> {
+        self.accounts.get(usize::from(account.0)).copied()
+    }
+
+    /// Number of routes.
+    #[must_use]
+    pub fn routes(&self) -> usize {
+        self.hot.len()
+    }
+
+    pub(super) fn weight(&self, route: RouteId) -> u32 {
+        self.config
+            .routes
+            .get(usize::from(route.0))
+            .map_or(0, |spec| spec.weight.unwrap_or(1))
+    }
+
+    /// Whether nothing but the hard filters can stand in a request's way.
+    #[inline(always)]
+    fn calm(&self, now: Instant) -> bool {
+        self.open == 0 && now >= self.cooling_until && self.accounts.is_empty()
+    }
+
+    #[inline(always)]
+    fn begin<L: Log>(&mut self, call: &mut Call, now: Instant, log: &mut L) -> Step {
+        if let Some(limit) = self.config.call_deadline {
+            call.deadline = call.deadline.min(now.after(limit));
+        }
+        call.generation = self.generation;
+        if let Some(ledger) = &mut self.ledger {
+            ledger.begin(now);
+        }
+        if let (Some(leg), true) = (call.plan.leg(0), self.calm(now) && now < call.deadline)
+            && let Target::Route(route) = leg.target
+            && let Some(hot) = self.hot.get(usize::from(route.0))
+            && fits(hot, &call.need, call.tokens)
+        {
+            return self.send(call, leg, route, now, log);
+        }
+        self.advance(call, now, log)
+    }
+
+    /// Goes on from `call.leg`, and from the next member of its pool, to whatever can be tried.
+    #[cold]
+    #[inline(never)]
+    fn advance<L: Log>(&mut self, call: &mut Call, now: Instant, log: &mut L) -> Step {
+        if now >= call.deadline {
+            call.seen |= seen::OUT_OF_TIME;
+            return self.give_up(call);
+        }
+        while let Some(leg) = call.plan.leg(call.leg) {
+            match leg.target {
+                Target::Route(route) => match self.admits(call, route, now) {
+                    Ok(()) => return self.send(call, leg, route, now, log),
+                    Err(why) => {
+                        call.note(why);
+                        log.skip(route, why, now);
+                    }
+                },
+                Target::Pool(pool) => {
+                    let pool = usize::from(pool.0);
+                    if let Some(route) = self.pool_pick(pool, call, now) {
+                        return self.send(call, leg, route, now, log);
+                    }
+                    match self.pools.get(pool) {
+                        None => call.note(Skip::NoSuchRoute),
+                        Some(pool) => {
+                            for &route in pool.members() {
+                                if let Err(why) = self.admits(call, route, now) {
+                                    call.note(why);
+                                    log.skip(route, why, now);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            call.leg += 1;
+        }
+        self.give_up(call)
+    }
+
+    /// Whether `route` may be tried by this call now, for the first time.
+    pub(super) fn admits(&self, call: &Call, route: RouteId, now: Instant) -> Result<(), Skip> {
+        let Some(hot) = self.hot.get(usize::from(route.0)) else {
+            return Err(Skip::NoSuchRoute);
+        };
+        if !fits(hot, &call.need, call.tokens) {
+            return Err(unfit(hot, &call.need));
+        }
+        if call.has_visited(route) {
+            return Err(Skip::AlreadyTried);
+        }
+        if call.window_floor > 0 && hot.window <= call.window_floor {
+            return Err(Skip::SmallerWindow);
+        }
+        if let Pass::No(until) = self.breakers[usize::from(hot.breaker)].pass(now) {
+            return Err(Skip::BreakerOpen { until });
+        }
+        if !self.can_pay(call, route) {
+            return Err(Skip::Budget);
+        }
+        if now < hot.cooldown_until {
+            return Err(Skip::CoolingDown {
+                until: hot.cooldown_until,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a later leg could be tried now: if not, the present one is final.
+    #[inline(always)]
+    fn has_later(&self, call: &Call, now: Instant) -> bool {
+        let mut index = call.leg + 1;
+        while let Some(leg) = call.plan.leg(index) {
+            let can = match leg.target {
+                Target::Route(later) => {
+                    if self.calm(now) && call.window_floor == 0 {
+                        !call.has_visited(later)
+                            && self
+                                .hot
+                                .get(usize::from(later.0))
+                                .is_some_and(|hot| fits(hot, &call.need, call.tokens))
+                    } else {
+                        self.admits(call, later, now).is_ok()
+                    }
+                }
+                Target::Pool(pool) => self.pool_has(usize::from(pool.0), call, now),
+            };
+            if can {
+                return true;
+            }
+            index += 1;
+        }
+        false
+    }
+
+    /// Sends the first attempt to `route`, which may be tried.
+    #[inline(always)]
+    fn send<L: Log>(
+        &mut self,
+        call: &mut Call,
+        leg: Leg,
+        route: RouteId,
+        now: Instant,
+        log: &mut L,
+    ) -> Step {
+        call.visit(route);
+        call.buffered = leg.verifier.is_some() && self.has_later(call, now);
+        call.route = route;
+        call.attempt = 1;
+        self.dispatch(call, now, log)
+    }
+
+    /// Sends the next attempt to `call.route`.
+    #[inline(always)]
+    fn dispatch<L: Log>(&mut self, call: &mut Call, now: Instant, log: &mut L) -> Step {
+        let route = call.route;
+        if self.open > 0 {
+            self.begin_trial(route, now, log);
+        }
+        if call.generation != self.generation {
+            self.adopt(call, now);
+        }
+        if !self.accounts.is_empty() {
+            self.reserve(call);
+        }
+        let hot = &mut self.hot[usize::from(route.0)];
+        hot.in_flight += 1;
+        call.epoch = self.breakers[usize::from(hot.breaker)].epoch();
+        call.sends = call.sends.saturating_add(1);
+        call.shown = false;
+        call.phase = Phase::Sent;
+        log.attempt(route, call.attempt, now);
+        Step::Send {
+            route,
+            attempt: call.attempt,
+            limits: hot.limits.clipped(call.deadline.since(now)),
+            buffer: call.buffered,
+        }
+    }
+
+    /// A call from before a reset goes on: from here on it counts like a new one.
+    #[cold]
+    #[inline(never)]
+    fn adopt(&mut self, call: &mut Call, now: Instant) {
+        call.generation = self.generation;
+        call.holds_retry = false;
+        if let Some(ledger) = &mut self.ledger {
+            ledger.begin(now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_trial<L: Log>(&mut self, route: RouteId, now: Instant, log: &mut L) {
+        let Some(spec) = self.config.breaker else {
+            return;
+        };
+        let breaker = &mut self.breakers[usize::from(self.hot[usize::from(route.0)].breaker)];
+        if breaker.pass(now) != Pass::Trial {
+            return;
+        }
+        match breaker.begin_trial(&spec, now) {
+            Effect::Closed => {
+                self.open -= 1;
+                log.breaker(route, BreakerChange::Closed, now);
+            }
+            _ => log.breaker(route, BreakerChange::HalfOpen, now),
+        }
+    }
+
+    #[inline(always)]
+    fn replied<L: Log>(
+        &mut self,
+        call: &mut Call,
+        reply: Reply,
+        now: Instant,
+        log: &mut L,
+    ) -> Step {
+        let route = call.route;
+        log.reply(route, call.attempt, now);
+        if call.generation == self.generation {
+            let hot = &mut self.hot[usize::from(route.0)];
+            hot.in_flight = hot.in_flight.saturating_sub(1);
+            if self.counts_successes || !self.breakers[usize::from(hot.breaker)].is_spotless() {
+                self.succeed(call, now, log);
+            }
+            if call.reserved.is_some() {
+                self.settle(call, reply.usage, true);
+            }
+            if call.holds_retry {
+                self.release_retry(call);
+            }
+        }
+        if call.buffered
+            && now < call.deadline
+            && let Some(verifier) = call.plan.leg(call.leg).and_then(|leg| leg.verifier)
+        {
+            call.phase = Phase::Verifying;
+            return Step::Verify { route, verifier };
+        }
+        let verdict = if call.buffered {
+            ServedVerdict::Unverified
+        } else {
+            ServedVerdict::NotAsked
+        };
+        self.done(call, verdict)
+    }
+
+    #[inline(always)]
+    fn judged<L: Log>(
+        &mut self,
+        call: &mut Call,
+        verdict: Verdict,
+        now: Instant,
+        log: &mut L,
+    ) -> Step {
+        log.verdict(call.route, verdict, now);
+        if verdict == Verdict::Accept {
+            return self.done(call, ServedVerdict::Accepted);
+        }
+        call.held = Some(Held {
+            route: call.route,
+            leg: call.leg,
+            attempt: call.attempt,
+        });
+        call.escalations += 1;
+        call.unavailable_verdicts += u8::from(verdict == Verdict::Unavailable);
+        call.leg += 1;
+        if let Some(leg) = call.plan.leg(call.leg)
+            && let Target::Route(route) = leg.target
+            && self.calm(now)
+            && now < call.deadline
+            && call.window_floor == 0
+            && !call.has_visited(route)
+            && let Some(hot) = self.hot.get(usize::from(route.0))
+            && fits(hot, &call.need, call.tokens)
+        {
+            return self.send(call, leg, route, now, log);
+        }
+        self.advance(call, now, log)
+    }
+
+    /// The answer that has just come is served.
+    #[inline(always)]
+    fn done(&mut self, call: &mut Call, verdict: ServedVerdict) -> Step {
+        self.end(call);
+        Step::Done(Served {
+            route: call.route,
+            leg: call.leg,
+            attempt: call.attempt,
+            verdict,
+            escalations: call.escalations,
+            unavailable_verdicts: call.unavailable_verdicts,
+            sends: call.sends,
+        })
+    }
+
+    #[inline(always)]
+    fn end(&mut self, call: &mut Call) {
+        call.phase = Phase::Ended;
+        if let Some(ledger) = &mut self.ledger
+            && call.generation == self.generation
+        {
+            ledger.end();
+        }
+    }
+}
+
+/// The hard filters.
+#[inline(always)]
+fn fits(hot: &Hot, need: &Need, tokens: u32) -> bool {
+    hot.residency.is_subset_of(need.residency)
+        & (hot.local | !need.local_only)
+        & (hot.tools | !need.tools)
+        & (tokens <= hot.window)
+}
+
+/// Which hard filter it was.
+#[cold]
+fn unfit(hot: &Hot, need: &Need) -> Skip {
+    if !hot.residency.is_subset_of(need.residency) {
+        Skip::Residency
+    } else if need.local_only && !hot.local {
+        Skip::LocalOnly
+    } else if need.tools && !hot.tools {
+        Skip::Tools
+    } else {
+        Skip::Window
+    }
+}

@@ -1,0 +1,172 @@
+//! One request in progress: where it stands on its plan, and what it has seen.
+
+use crate::router::{FaultKind, Need, Plan, ROUTES_MAX, RouteId, Skip, Step};
+use crate::units::{Instant, Usd};
+
+/// What the call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    New,
+    Sent,
+    Verifying,
+    Waiting,
+    Ended,
+}
+
+/// Facts collected on the walk, for the reason at its end.
+pub(super) mod seen {
+    pub(in crate::router) const RESIDENCY: u8 = 1;
+    pub(in crate::router) const INCAPABLE: u8 = 1 << 1;
+    pub(in crate::router) const UNAVAILABLE: u8 = 1 << 2;
+    pub(in crate::router) const BUDGET: u8 = 1 << 3;
+    /// The last failure was not retried because of the deadline.
+    pub(in crate::router) const OUT_OF_TIME: u8 = 1 << 4;
+    /// The last failure was not retried because of a retry budget.
+    pub(in crate::router) const OUT_OF_RETRIES: u8 = 1 << 5;
+}
+
+/// One request in progress, with exactly one outstanding step. It holds no heap memory and needs no
+/// drop; a driver that abandons it sends [`Input::Cancelled`] first, or its in-flight count, trial
+/// and reservation stay taken.
+#[derive(Debug)]
+pub struct Call {
+    pub(super) plan: Plan,
+    pub(super) need: Need,
+    pub(super) jitter: u64,
+    pub(super) step: Step,
+    pub(super) phase: Phase,
+    pub(super) leg: u8,
+    pub(super) attempt: u8,
+    pub(super) buffered: bool,
+    pub(super) shown: bool,
+    pub(super) holds_retry: bool,
+    pub(super) seen: u8,
+    pub(super) escalations: u8,
+    pub(super) unavailable_verdicts: u8,
+    pub(super) retries_left: Option<u8>,
+    pub(super) last_fault: Option<FaultKind>,
+    pub(super) held: Option<Held>,
+    pub(super) sends: u16,
+    pub(super) route: RouteId,
+    /// Prompt and output cap, as far as known.
+    pub(super) tokens: u32,
+    /// After a context-length fault: windows must be bigger than this.
+    pub(super) window_floor: u32,
+    pub(super) epoch: u32,
+    pub(super) generation: u32,
+    pub(super) reserved: Option<Usd>,
+    pub(super) deadline: Instant,
+    pub(super) retry_at: Instant,
+    pub(super) visited: [u64; ROUTES_MAX / 64],
+}
+
+/// An answer that was not accepted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub(super) route: RouteId,
+    pub(super) leg: u8,
+    pub(super) attempt: u8,
+}
+
+impl Call {
+    /// A call that has not begun.
+    #[inline(always)]
+    pub(super) fn new(plan: Plan, need: Need, jitter: u64, retries_left: Option<u8>) -> Self {
+        let tokens = prompt_and_cap(&need);
+        Call {
+            plan,
+            need,
+            jitter,
+            step: Step::Wait {
+                until: Instant::ZERO,
+            },
+            phase: Phase::New,
+            leg: 0,
+            attempt: 0,
+            buffered: false,
+            shown: false,
+            holds_retry: false,
+            seen: 0,
+            escalations: 0,
+            unavailable_verdicts: 0,
+            retries_left,
+            last_fault: None,
+            held: None,
+            sends: 0,
+            route: RouteId(0),
+            tokens,
+            window_floor: 0,
+            epoch: 0,
+            generation: 0,
+            reserved: None,
+            deadline: need.deadline.unwrap_or(Instant(u64::MAX)),
+            retry_at: Instant(u64::MAX),
+            visited: [0; ROUTES_MAX / 64],
+        }
+    }
+
+    /// Limits the retries of this call, whatever the configuration says: a driver that makes several
+    /// calls for one request carries the rest of the request's budget from call to call.
+    #[must_use]
+    pub fn with_retries_left(mut self, retries: u8) -> Self {
+        self.retries_left = Some(retries);
+        self
+    }
+
+    /// Retries that are left, `None` if they are not limited.
+    #[must_use]
+    pub fn retries_left(&self) -> Option<u8> {
+        self.retries_left
+    }
+
+    /// Requests sent so far.
+    #[must_use]
+    #[inline(always)]
+    pub fn sends(&self) -> u16 {
+        self.sends
+    }
+
+    pub(in crate::router) fn jitter(&self) -> u64 {
+        self.jitter
+    }
+
+    /// The route that was tried last.
+    pub(in crate::router) fn last_route(&self) -> Option<RouteId> {
+        (self.sends > 0).then_some(self.route)
+    }
+
+    #[inline(always)]
+    pub(super) fn has_visited(&self, route: RouteId) -> bool {
+        let index = usize::from(route.0);
+        self.visited[(index / 64) % (ROUTES_MAX / 64)] >> (index % 64) & 1 == 1
+    }
+
+    #[inline(always)]
+    pub(super) fn visit(&mut self, route: RouteId) {
+        let index = usize::from(route.0);
+        self.visited[(index / 64) % (ROUTES_MAX / 64)] |= 1 << (index % 64);
+    }
+
+    pub(super) fn note(&mut self, why: Skip) {
+        self.seen |= match why {
+            Skip::Residency | Skip::LocalOnly => seen::RESIDENCY,
+            Skip::BreakerOpen { until } | Skip::CoolingDown { until } => {
+                self.retry_at = self.retry_at.min(until);
+                seen::UNAVAILABLE
+            }
+            Skip::Budget => seen::BUDGET,
+            Skip::NoSuchRoute | Skip::Window | Skip::Tools => seen::INCAPABLE,
+            Skip::AlreadyTried | Skip::SmallerWindow => 0,
+        };
+    }
+}
+
+/// Prompt and output cap together as far as they are known, for the window filter: an unknown prompt
+/// passes it, an unknown cap counts as nothing.
+#[inline(always)]
+pub(super) fn prompt_and_cap(need: &Need) -> u32 {
+    match need.input_tokens.get() {
+        Some(input) => input.saturating_add(need.output_cap.get().unwrap_or(0)),
+        None => 0,
+    }
+}
