@@ -1,0 +1,112 @@
+//! The command line. Only here are files read and written and texts printed.
+//!
+//! Results go to stdout; progress, warnings and errors go to stderr. Exit codes are in [`Exit`].
+
+mod check;
+mod compare;
+mod explain;
+mod inputs;
+mod screen;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use screen::Screen;
+
+/// How a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Everything went well.
+    Fine = 0,
+    /// Something failed while running.
+    Failure = 1,
+    /// The command line or an input file is wrong.
+    BadInput = 2,
+    /// A requirement is not met.
+    RequirementFailed = 100,
+    /// Too little data to tell whether a requirement is met.
+    Inconclusive = 102,
+    /// Stopped by Ctrl-C or SIGTERM.
+    Interrupted = 130,
+}
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 fine · 1 failure while running · 2 bad usage or bad input · 100 a requirement failed ·
+102 inconclusive (too little data) · 130 interrupted";
+
+/// A wind tunnel for LLM routing policies: what each costs, how accurate it is, how sure that is.
+#[derive(Debug, Parser)]
+#[command(name = "routelab", version, after_help = AFTER_HELP, max_term_width = 100)]
+struct Arguments {
+    /// When to colour the output.
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, env = "ROUTELAB_COLOR")]
+    color: Colour,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Colour {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run policies on the same traffic and compare cost, accuracy and reliability.
+    Compare(compare::Arguments),
+    /// Read workloads, policies and route catalogues, and say everything that is wrong with them.
+    Check(check::Arguments),
+    /// Say why one request goes where it goes under each policy, step by step.
+    Explain(explain::Arguments),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the program with these arguments (the first is the program's name).
+#[must_use]
+pub fn main(arguments: Vec<OsString>) -> ExitCode {
+    let parsed = match Arguments::try_parse_from(&arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            // Clap says by itself whether it goes to stdout (help, version) or stderr.
+            let code = if error.use_stderr() { Exit::BadInput } else { Exit::Fine };
+            let _ = error.print();
+            return ExitCode::from(code as u8);
+        }
+    };
+    let screen = Screen::new(match parsed.color {
+        Colour::Auto => None,
+        Colour::Always => Some(true),
+        Colour::Never => Some(false),
+    });
+    let exit = match parsed.command {
+        Command::Compare(command) => compare::run(&command, &arguments, &screen),
+        Command::Check(command) => check::run(&command, &screen),
+        Command::Explain(command) => explain::run(&command, &screen),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "routelab", &mut script);
+            screen.print(&String::from_utf8_lossy(&script))
+        }
+    };
+    ExitCode::from(exit as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

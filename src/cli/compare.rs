@@ -1,0 +1,256 @@
+//! `compare`: every policy on the same traffic.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::inputs::{self, Inputs};
+use super::screen::Screen;
+use super::Exit;
+use crate::report::{self, Manifest, Options, Outcome, Renderer};
+use crate::sim::{self, Experiment, Stopped};
+use crate::source::{Diagnostic, Diagnostics};
+
+/// Most requests of one replicate.
+const REQUESTS_MAX: u64 = 1_000_000_000_000;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    inputs: inputs::Arguments,
+    /// Requests per replicate [default: what the workload says].
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    requests: Option<u64>,
+    /// Replicates: fresh traffic each in a synthetic world, fresh draws of the policies on recorded rows.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    replicates: u32,
+    /// Threads [default: one per core]. The result does not depend on it.
+    #[arg(long, value_name = "N", env = "ROUTELAB_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Whom the others are compared with [default: the most accurate always-<route>].
+    #[arg(long, value_name = "POLICY")]
+    baseline: Option<String>,
+    /// How much less accurate than the baseline still counts as "not worse": 0.03 is three points.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.03)]
+    margin: f64,
+    /// Also say what this many requests would cost, such as 40M.
+    #[arg(long, value_name = "N", value_parser = parse_volume)]
+    volume: Option<f64>,
+    /// How the result is printed.
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "markdown", "csv", "json"])]
+    format: String,
+    /// Also write all formats and a manifest to this folder.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Something that must hold, such as "accuracy>=0.9" or "cascade.usd_per_1k<=5"; may be repeated.
+    #[arg(long, value_name = "RULE")]
+    require: Vec<String>,
+    /// Metric by which the summary picks among the policies that meet every requirement.
+    #[arg(long, value_name = "METRIC")]
+    minimize: Option<String>,
+    /// No progress bar and no remarks.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Screen) -> Exit {
+    let (inputs, mut warnings) = match inputs::read(&arguments.inputs) {
+        Ok(read) => read,
+        Err(found) => {
+            screen.complain(&found);
+            return Exit::BadInput;
+        }
+    };
+    let requests = arguments.requests.unwrap_or_else(|| inputs.workload.len());
+    let experiment = Experiment {
+        catalogue: &inputs.catalogue,
+        workload: &inputs.workload,
+        policies: &inputs.policies,
+        seed: arguments.inputs.seed,
+        requests,
+        replicates: arguments.replicates,
+        baseline: arguments.baseline.as_deref(),
+    };
+    let results = match simulate(arguments, &experiment, &mut warnings, screen) {
+        Ok(results) => results,
+        Err(exit) => return exit,
+    };
+    if !arguments.quiet {
+        screen.complain(&warnings);
+        for remark in &inputs.remarks {
+            screen.say(&format!("note: {remark}"));
+        }
+    }
+    let options = Options {
+        baseline: arguments.baseline.clone(),
+        margin: arguments.margin,
+        volume: arguments.volume,
+        require: arguments.require.clone(),
+        minimize: arguments.minimize.clone(),
+        ..Options::default()
+    };
+    let findings = match report::findings(&results, &options, manifest(&inputs, arguments, command_line)) {
+        Ok(findings) => findings,
+        Err(errors) => {
+            screen.complain(&Diagnostics(errors.into_iter().map(Diagnostic::error).collect()));
+            return Exit::BadInput;
+        }
+    };
+    if let Some(folder) = &arguments.report
+        && let Err(error) = write(folder, &findings)
+    {
+        screen.say(&format!("error: cannot write the report to `{}`: {error}", folder.display()));
+        return Exit::Failure;
+    }
+    // The parser admits only names of renderers.
+    let Some(renderer) = Renderer::named(&arguments.format) else { return Exit::BadInput };
+    let printed = screen.print(&(renderer.render)(&findings));
+    if printed != Exit::Fine {
+        return printed;
+    }
+    for judgement in &findings.requirements {
+        if !matches!(judgement.outcome, Outcome::Pass) {
+            screen.say(&judgement.to_string());
+        }
+    }
+    match findings.exit_code() {
+        100 => Exit::RequirementFailed,
+        102 => Exit::Inconclusive,
+        _ => Exit::Fine,
+    }
+}
+
+fn simulate(
+    arguments: &Arguments,
+    experiment: &Experiment<'_>,
+    warnings: &mut Diagnostics,
+    screen: &Screen,
+) -> Result<sim::Results, Exit> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let raised = stop.clone();
+    // Only one handler can be set in a process; without it Ctrl-C ends the process at once, which is fine.
+    let _ = ctrlc::set_handler(move || {
+        if raised.swap(true, Ordering::Relaxed) {
+            std::process::exit(Exit::Interrupted as i32);
+        }
+    });
+    let total = experiment.requests.saturating_mul(u64::from(experiment.replicates));
+    let progress = if arguments.quiet || !screen.is_watched() {
+        ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
+    } else {
+        ProgressBar::new(total)
+    };
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos} of {human_len} requests, {per_sec}, {eta} left") {
+        progress.set_style(style);
+    }
+    let mut pool = rayon::ThreadPoolBuilder::new();
+    if let Some(threads) = arguments.threads {
+        pool = pool.num_threads(usize::from(threads));
+    }
+    let pool = pool.build().map_err(|error| {
+        screen.say(&format!("error: cannot start the threads: {error}"));
+        Exit::Failure
+    })?;
+    let results = pool.install(|| sim::run(experiment, warnings, &|done| progress.inc(done), &stop));
+    progress.finish_and_clear();
+    results.map_err(|stopped| match stopped {
+        Stopped::Invalid(found) => {
+            screen.complain(&found);
+            Exit::BadInput
+        }
+        Stopped::Interrupted => {
+            screen.say(&format!("interrupted after {} of {total} requests; nothing was written", progress.position()));
+            Exit::Interrupted
+        }
+    })
+}
+
+fn manifest(inputs: &Inputs, arguments: &Arguments, command_line: &[OsString]) -> Manifest {
+    Manifest {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: arguments.inputs.seed,
+        inputs: inputs.digests.clone(),
+        outputs: Vec::new(),
+        command: command(command_line),
+    }
+}
+
+/// The command line without what cannot change the result: threads, report folder, quietness, colour.
+fn command(command_line: &[OsString]) -> Vec<String> {
+    let mut kept = vec!["routelab".to_owned()];
+    let mut skip_value = false;
+    for argument in command_line.iter().skip(1) {
+        let text = argument.to_string_lossy();
+        if std::mem::take(&mut skip_value) || text == "--quiet" || text == "-q" {
+            continue;
+        }
+        let dropped = ["--threads", "--report", "--color"];
+        if dropped.contains(&text.as_ref()) {
+            skip_value = true;
+        } else if !dropped.iter().any(|flag| text.strip_prefix(flag).is_some_and(|rest| rest.starts_with('='))) {
+            let path = Path::new(argument);
+            kept.push(if path.is_absolute() { inputs::shown(path) } else { text.into_owned() });
+        }
+    }
+    kept
+}
+
+/// Writes every file of the report, each whole or not at all.
+fn write(folder: &Path, findings: &report::Findings) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    for (name, bytes) in report::files(findings) {
+        let temporary = folder.join(format!(".{name}.part"));
+        std::fs::write(&temporary, bytes)?;
+        std::fs::rename(&temporary, folder.join(name))?;
+    }
+    Ok(())
+}
+
+/// A whole number with an optional k, M or G, such as 100M.
+fn parse_count(text: &str) -> Result<u64, String> {
+    let count = parse_volume(text)?;
+    if count.fract() != 0.0 || !(1.0..=REQUESTS_MAX as f64).contains(&count) {
+        return Err(format!("expected a whole number from 1 to {REQUESTS_MAX}, such as 6000 or 100M"));
+    }
+    Ok(count as u64)
+}
+
+/// A number above zero with an optional k, M or G, such as 40M.
+fn parse_volume(text: &str) -> Result<f64, String> {
+    let plain = text.replace('_', "");
+    let (digits, scale) = match plain.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&plain[..at], 1e3),
+        Some((at, 'm' | 'M')) => (&plain[..at], 1e6),
+        Some((at, 'g' | 'G')) => (&plain[..at], 1e9),
+        _ => (plain.as_str(), 1.0),
+    };
+    match digits.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number * scale),
+        _ => Err("expected a number above 0, such as 6000, 250k or 40M".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_take_suffixes_and_refuse_the_rest() {
+        assert_eq!(parse_count("6000"), Ok(6000));
+        assert_eq!(parse_count("1.5M"), Ok(1_500_000));
+        assert_eq!(parse_count("100_000"), Ok(100_000));
+        for bad in ["", "0", "-1", "1.5", "M", "nan", "inf", "1e30", "1x", "é"] {
+            assert!(parse_count(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_change_the_result_is_not_in_the_manifest() {
+        let line = ["/usr/bin/routelab", "compare", "w.toml", "--threads", "7", "--report=out", "-q", "--seed", "3", "--color=never"];
+        let line: Vec<OsString> = line.iter().map(OsString::from).collect();
+        assert_eq!(command(&line), ["routelab", "compare", "w.toml", "--seed", "3"]);
+    }
+}

@@ -1,0 +1,296 @@
+//! Reads the files that a command names, and remembers their digests.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use crate::catalogue::{self, Catalogue};
+use crate::policy::{self, PolicyFile};
+use crate::report::FileDigest;
+use crate::source::{CONFIG_BYTES_MAX, Diagnostic, Diagnostics, Location, SourceFile};
+use crate::workload::{self, Workload};
+
+/// Largest data file that is read, in bytes.
+const DATA_BYTES_MAX: u64 = 8 << 30;
+/// Most policy files of one experiment.
+const POLICIES_MAX: usize = 256;
+
+/// Where the catalogue is looked for when nobody says.
+const ROUTES: &str = "policies/routes.toml";
+/// Where policies are looked for when nobody says.
+const POLICIES: &str = "policies";
+
+/// What `compare` and `explain` have in common.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A workload (TOML), or recorded outcomes of every route (CSV, JSONL or Parquet, also .gz).
+    pub(super) data: PathBuf,
+    /// A policy file, or a folder of them [default: policies/].
+    #[arg(short, long, value_name = "FILE|DIR")]
+    pub(super) policy: Vec<PathBuf>,
+    /// The route catalogue [default: policies/routes.toml].
+    #[arg(long, value_name = "FILE")]
+    pub(super) routes: Option<PathBuf>,
+    /// Which columns of a data file mean what (TOML), when its names are not the usual ones.
+    #[arg(long, value_name = "FILE")]
+    pub(super) columns: Option<PathBuf>,
+    /// Seed of every random draw.
+    #[arg(long, value_name = "N", default_value_t = 2026, env = "ROUTELAB_SEED")]
+    pub(super) seed: u64,
+}
+
+/// Everything an experiment reads.
+#[derive(Debug)]
+pub(super) struct Inputs {
+    pub(super) catalogue: Catalogue,
+    pub(super) workload: Workload,
+    pub(super) policies: Vec<PolicyFile>,
+    pub(super) digests: Vec<FileDigest>,
+    /// What the user should know before reading the result.
+    pub(super) remarks: Vec<String>,
+}
+
+/// Reads files and keeps their digests.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    pub(super) digests: Vec<FileDigest>,
+    pub(super) found: Diagnostics,
+}
+
+impl Reader {
+    /// A text file of at most [`CONFIG_BYTES_MAX`].
+    pub(super) fn text(&mut self, path: &Path) -> Option<std::sync::Arc<SourceFile>> {
+        let shown = shown(path);
+        let bytes = self.bytes(path, CONFIG_BYTES_MAX)?;
+        match String::from_utf8(bytes) {
+            Ok(text) => {
+                // A byte-order mark is an editor's habit, not a part of the text.
+                let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+                Some(SourceFile::new(shown, text))
+            }
+            Err(error) => {
+                let at = error.utf8_error().valid_up_to();
+                self.fail(path, format!("`{shown}` is not UTF-8 text (byte {at})"));
+                None
+            }
+        }
+    }
+
+    pub(super) fn bytes(&mut self, path: &Path, most: u64) -> Option<Vec<u8>> {
+        let shown = shown(path);
+        let read = || -> std::io::Result<Vec<u8>> {
+            let mut bytes = Vec::new();
+            File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        match read() {
+            Ok(bytes) if bytes.len() as u64 > most => {
+                self.fail(path, format!("`{shown}` is larger than {most} bytes"));
+                None
+            }
+            Ok(bytes) => {
+                let digest = FileDigest::of(&shown, &bytes);
+                if !self.digests.contains(&digest) {
+                    self.digests.push(digest);
+                }
+                Some(bytes)
+            }
+            Err(error) => {
+                self.fail(path, format!("cannot read `{shown}`: {}", plain(&error)));
+                None
+            }
+        }
+    }
+
+    fn fail(&mut self, path: &Path, message: String) {
+        let mut error = Diagnostic::error(message);
+        if let Some(near) = near_file(path) {
+            error = error.help(format!("did you mean `{near}`?"));
+        }
+        self.found.push(error);
+    }
+
+    pub(super) fn catalogue(&mut self, path: &Path) -> Option<Catalogue> {
+        let file = self.text(path)?;
+        catalogue::parse(&file, &mut self.found)
+    }
+
+    /// The policies of files and folders, each once, in the order given (a folder's by name).
+    pub(super) fn policies(&mut self, paths: &[PathBuf], catalogue: &Catalogue) -> Vec<PolicyFile> {
+        let mut files: Vec<PathBuf> = Vec::new();
+        for path in paths {
+            if path.is_dir() {
+                let found = policy_files(path);
+                if found.is_empty() {
+                    self.found.push(
+                        Diagnostic::error(format!("there is no policy in the folder `{}`", shown(path)))
+                            .help("a policy is a TOML file whose name is the policy's name"),
+                    );
+                }
+                files.extend(found);
+            } else {
+                files.push(path.clone());
+            }
+        }
+        let mut seen: Vec<PathBuf> = Vec::new();
+        let mut policies: Vec<(PolicyFile, PathBuf)> = Vec::new();
+        for path in files {
+            if seen.contains(&path) {
+                continue;
+            }
+            seen.push(path.clone());
+            if seen.len() > POLICIES_MAX {
+                self.found.push(Diagnostic::error(format!("at most {POLICIES_MAX} policies can be compared at once")));
+                break;
+            }
+            let Some(file) = self.text(&path) else { continue };
+            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let Some(policy) = policy::parse(&file, &name, catalogue, &mut self.found) else { continue };
+            if let Some((_, other)) = policies.iter().find(|(known, _)| known.name == policy.name) {
+                self.found.push(
+                    Diagnostic::error(format!("two policies are called `{}`", policy.name)).help(format!(
+                        "`{}` and `{}`: a policy is named by its file", shown(other), shown(&path)
+                    )),
+                );
+                continue;
+            }
+            policies.push((policy, path));
+        }
+        policies.into_iter().map(|(policy, _)| policy).collect()
+    }
+
+    /// A workload file, or a data file given directly.
+    pub(super) fn workload(&mut self, path: &Path, columns: Option<&Path>) -> Option<Workload> {
+        let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+        let name = stem(path);
+        let (spec, data) = if is_toml {
+            if columns.is_some() {
+                self.found.push(Diagnostic::error("--columns is for a data file given directly; a workload file has its own `[recorded.columns]`"));
+            }
+            let file = self.text(path)?;
+            let spec = workload::parse(&file, &name, &mut self.found)?;
+            let data = spec.data_path().map(|data| (path.parent().unwrap_or(Path::new("")).join(&data.value), data.location.clone()));
+            (spec, data)
+        } else {
+            let columns = match columns {
+                Some(columns) => Some(self.text(columns)?),
+                None => None,
+            };
+            let spec = workload::bare(&shown(path), columns.as_ref(), &mut self.found)?;
+            (spec, Some((path.to_owned(), Location::File { path: shown(path) })))
+        };
+        let bytes = match data {
+            None => None,
+            Some((data, location)) => {
+                let before = self.found.0.len();
+                let bytes = self.bytes(&data, DATA_BYTES_MAX);
+                if bytes.is_none() {
+                    // The file is named in the workload: point there.
+                    for error in &mut self.found.0[before..] {
+                        error.location.get_or_insert(location.clone());
+                    }
+                    return None;
+                }
+                bytes
+            }
+        };
+        spec.build(bytes.as_deref(), &mut self.found)
+    }
+}
+
+/// Reads everything an experiment needs.
+///
+/// # Errors
+///
+/// Everything that is wrong with any of the files.
+pub(super) fn read(arguments: &Arguments) -> Result<(Inputs, Diagnostics), Diagnostics> {
+    let mut reader = Reader::default();
+    let workload = reader.workload(&arguments.data, arguments.columns.as_deref());
+    let routes = arguments.routes.clone().unwrap_or_else(|| PathBuf::from(ROUTES));
+    let nobody_asked = arguments.routes.is_none() && arguments.policy.is_empty();
+    let mut remarks = Vec::new();
+    // Data about routes nobody described can still be looked at: its controls need no catalogue.
+    let foreign = |catalogue: &Option<Catalogue>| match (catalogue, &workload) {
+        (Some(catalogue), Some(workload)) => workload.is_recorded() && !workload.routes.iter().any(|name| catalogue.find(name).is_some()),
+        (None, Some(workload)) => workload.is_recorded() && !Path::new(ROUTES).exists(),
+        _ => false,
+    };
+    let catalogue = if nobody_asked && !routes.exists() { None } else { reader.catalogue(&routes) };
+    let (catalogue, policies) = if nobody_asked && foreign(&catalogue) {
+        // The digest of a file that has no say in the result does not belong in the manifest.
+        reader.digests.retain(|digest| digest.path != shown(&routes));
+        let names = workload.as_ref().map(|workload| workload.routes.clone()).unwrap_or_default();
+        remarks.push(format!(
+            "no route of `{}` is in a catalogue, so only controls are run; describe the routes in a file for --routes and name policies with -p",
+            shown(&arguments.data)
+        ));
+        (Some(Catalogue::of_unknown_routes(&names)), Vec::new())
+    } else {
+        if catalogue.is_none() && nobody_asked && !routes.exists() {
+            reader.found.push(
+                Diagnostic::error(format!("there is no route catalogue at `{ROUTES}`"))
+                    .help("name one with --routes FILE, or run in a folder that has it"),
+            );
+        }
+        let paths = if arguments.policy.is_empty() { vec![PathBuf::from(POLICIES)] } else { arguments.policy.clone() };
+        let policies = match &catalogue {
+            Some(catalogue) => reader.policies(&paths, catalogue),
+            None => Vec::new(),
+        };
+        (catalogue, policies)
+    };
+    match (catalogue, workload) {
+        (Some(catalogue), Some(workload)) if !reader.found.has_errors() => {
+            Ok((Inputs { catalogue, workload, policies, digests: reader.digests, remarks }, reader.found))
+        }
+        _ => Err(reader.found),
+    }
+}
+
+/// The TOML files of a folder that hold policies, by name.
+pub(super) fn policy_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .map(|entries| entries.filter_map(Result::ok).map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    files.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "toml")
+            && path.file_name().is_some_and(|name| name != "routes.toml")
+            && path.is_file()
+    });
+    files.sort();
+    files
+}
+
+/// A path as messages and manifests show it: with `/`, and relative if it lies below the current folder.
+pub(super) fn shown(path: &Path) -> String {
+    let relative = std::env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
+    let text = relative.as_deref().unwrap_or(path).to_string_lossy().replace('\\', "/");
+    text.strip_prefix("./").map(str::to_owned).unwrap_or(text)
+}
+
+/// A data file's name without its extensions.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.split('.').next().unwrap_or_default().to_owned()
+}
+
+fn plain(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        std::io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// A file beside the missing one whose name is near.
+fn near_file(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut names: Vec<String> =
+        std::fs::read_dir(parent).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    names.sort();
+    names.retain(|other| other != name);
+    let near = crate::source::nearest(name, names.iter().map(String::as_str))?;
+    Some(shown(&parent.join(near)))
+}
