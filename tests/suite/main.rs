@@ -1,1 +1,3 @@
-fn main() {}
+//! The one integration binary: each module checks behaviour through the public interface.
+
+mod intervals;
