@@ -1,4 +1,5 @@
 //! routelab
+pub mod report;
 pub mod router;
 pub mod sim;
 pub mod stats;

@@ -12,7 +12,9 @@ mod quantile;
 mod sample_size;
 mod tally;
 
-pub use interval::{Limits, mean_limits, ratio, wilson, wilson_fraction};
+pub use interval::{
+    Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_fraction,
+};
 pub use interval::{Moments, Ratio, moments};
 pub use noninferiority::{NonInferiority, from_limits, tango_test};
 pub use paired::{
