@@ -2,9 +2,26 @@
 //!
 //! A [`Tally`] holds no float, so merging tallies in any order gives the same bytes. An [`Estimate`]
 //! is the only kind of number a report prints: a value with its interval, level, n and method.
+//! What this module is not: a place that knows what a policy, a route or a dollar is. It sees counts
+//! and sums, and every function is pure.
 
+mod interval;
+mod noninferiority;
+mod paired;
+mod quantile;
+mod sample_size;
 mod tally;
 
+pub use interval::{
+    Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_fraction,
+};
+pub use interval::{Moments, Ratio, moments};
+pub use noninferiority::{NonInferiority, from_limits, tango_test};
+pub use paired::{
+    Ddof, Pairs, agresti_min, bonett_price, newcombe10, tango, tango_statistic, wald,
+};
+pub use quantile::{student_two_sided, z_two_sided};
+pub use sample_size::{Needed, needed};
 pub use tally::{PairTally, Tally, Unserved};
 
 /// A number with what is needed to judge it.
@@ -22,4 +39,59 @@ pub struct Estimate {
     pub n: u64,
     /// How the interval was computed: `wilson`, `tango`, `normal`, `wald`, …
     pub method: &'static str,
+}
+
+impl Estimate {
+    /// The method of an estimate whose value the data cannot tell.
+    pub const UNKNOWN: &'static str = "unknown";
+
+    /// Nothing is known: no value, no interval, no observation.
+    #[must_use]
+    pub const fn unknown(level: f64) -> Self {
+        Self {
+            value: None,
+            low: None,
+            high: None,
+            level,
+            n: 0,
+            method: Self::UNKNOWN,
+        }
+    }
+
+    /// A value with its limits, or without an interval where the data allow none (one observation).
+    #[must_use]
+    pub fn new(
+        value: f64,
+        limits: Option<Limits>,
+        level: f64,
+        n: u64,
+        method: &'static str,
+    ) -> Self {
+        Self {
+            value: Some(value),
+            low: limits.map(|l| l.low),
+            high: limits.map(|l| l.high),
+            level,
+            n,
+            method,
+        }
+    }
+
+    /// The same estimate in another unit: value and limits times `factor`, which is positive.
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Self {
+        for part in [&mut self.value, &mut self.low, &mut self.high] {
+            *part = part.map(|v| v * factor);
+        }
+        self
+    }
+
+    /// Both limits, if the estimate has an interval.
+    #[must_use]
+    pub fn limits(&self) -> Option<Limits> {
+        Some(Limits {
+            low: self.low?,
+            high: self.high?,
+        })
+    }
 }

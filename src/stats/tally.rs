@@ -105,3 +105,188 @@ pub struct PairTally {
     /// Σ (first cost − second cost)².
     pub cost_difference_square_sum: i128,
 }
+
+/// Adds the named fields of `$from` to those of `$into`, saturating. The pattern names every field, so
+/// a field added to the type but not to its merge does not compile.
+macro_rules! add_fields {
+    ($into:ident, $from:ident, $kind:ident { $($field:ident),+ $(,)? } apart from { $($apart:ident),* }) => {
+        let $kind { $($field,)+ $($apart: _,)* } = $from;
+        $($into.$field = $into.$field.saturating_add(*$field);)+
+    };
+}
+
+impl Tally {
+    /// Adds `other`'s requests to these.
+    ///
+    /// The result does not depend on the order of merging, not even at the limits: only sums of terms
+    /// that are never negative can reach the end of their type (an i128 holds 10²⁰ requests of the
+    /// dearest kind, but squares of costs above a million dollars do not fit for long), and such a sum
+    /// stays at its maximum, which the interval functions read as "no variance known".
+    pub fn merge(&mut self, other: &Self) {
+        add_fields!(self, other, Tally {
+            requests, graded, fractional, score_sum, score_square_sum, missing, undetermined,
+            calls_sum, calls_square_sum, costed, cost_sum, cost_square_sum,
+            both, both_cost_sum, both_cost_square_sum, both_score_sum, both_score_square_sum,
+            both_cross_sum, unverified, escalated, verified_right, accepted_right,
+            verified_wrong, accepted_wrong, unknown_need,
+            mirror_calls, mirror_costed, mirror_cost_sum, mirror_cost_square_sum,
+        } apart from { unserved, final_count });
+        for (mine, theirs) in self.unserved.iter_mut().zip(other.unserved) {
+            *mine = mine.saturating_add(theirs);
+        }
+        if self.final_count.len() < other.final_count.len() {
+            self.final_count.resize(other.final_count.len(), 0);
+        }
+        for (mine, theirs) in self.final_count.iter_mut().zip(&other.final_count) {
+            *mine = mine.saturating_add(*theirs);
+        }
+    }
+
+    /// All tallies in one.
+    #[must_use]
+    pub fn total<'a>(tallies: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut total = Self::default();
+        for tally in tallies {
+            total.merge(tally);
+        }
+        total
+    }
+
+    /// Requests whose course is known: all but those on which a verifier met an ungraded answer.
+    #[must_use]
+    pub fn determined(&self) -> u64 {
+        self.requests.saturating_sub(self.undetermined)
+    }
+
+    /// Requests nobody answered, whatever the reason.
+    #[must_use]
+    pub fn unserved_total(&self) -> u64 {
+        self.unserved
+            .iter()
+            .fold(0, |sum, &count| sum.saturating_add(count))
+    }
+}
+
+impl PairTally {
+    /// Adds `other`'s pairs to these; the order of merging does not matter (see [`Tally::merge`]).
+    pub fn merge(&mut self, other: &Self) {
+        add_fields!(self, other, PairTally {
+            graded, fractional, n11, n10, n01, n00,
+            score_difference_sum, score_difference_square_sum,
+            costed, cost_difference_sum, cost_difference_square_sum,
+        } apart from {});
+    }
+
+    /// All tallies in one.
+    #[must_use]
+    pub fn total<'a>(tallies: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut total = Self::default();
+        for tally in tallies {
+            total.merge(tally);
+        }
+        total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A tally with a different number in every field, derived from `seed`.
+    fn tally(seed: u64, routes: usize) -> Tally {
+        let at = |k: u64| {
+            seed.wrapping_mul(6_364_136_223_846_793_005)
+                .rotate_left(k as u32)
+                >> 40
+        };
+        Tally {
+            requests: at(1),
+            graded: at(2),
+            fractional: at(3),
+            score_sum: at(4).into(),
+            score_square_sum: at(5).into(),
+            missing: at(6),
+            undetermined: at(7),
+            unserved: [at(8), at(9), at(10)],
+            calls_sum: at(11),
+            calls_square_sum: at(12),
+            costed: at(13),
+            cost_sum: at(14).into(),
+            cost_square_sum: i128::from(at(15)) << 103,
+            both: at(16),
+            both_cost_sum: at(17).into(),
+            both_cost_square_sum: at(18).into(),
+            both_score_sum: at(19).into(),
+            both_score_square_sum: at(20).into(),
+            both_cross_sum: at(21).into(),
+            final_count: (0..routes as u64).map(|r| at(22 + r)).collect(),
+            unverified: at(31),
+            escalated: at(32),
+            verified_right: at(33),
+            accepted_right: at(34),
+            verified_wrong: at(35),
+            accepted_wrong: at(36),
+            unknown_need: at(37),
+            mirror_calls: at(38),
+            mirror_costed: at(39),
+            mirror_cost_sum: at(41).into(),
+            mirror_cost_square_sum: at(42).into(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn merging_does_not_depend_on_order_or_grouping(
+            seeds in prop::collection::vec((any::<u64>(), 0_usize..5), 1..8), cut in 0_usize..8,
+        ) {
+            let all: Vec<Tally> = seeds.iter().map(|&(seed, routes)| tally(seed, routes)).collect();
+            let forward = Tally::total(&all);
+            prop_assert_eq!(&forward, &Tally::total(all.iter().rev()));
+            let cut = cut.min(all.len());
+            let halves = [Tally::total(&all[..cut]), Tally::total(&all[cut..])];
+            prop_assert_eq!(&forward, &Tally::total(&halves));
+            prop_assert_eq!(forward.requests, all.iter().map(|t| t.requests).sum::<u64>());
+            prop_assert_eq!(forward.unserved[2], all.iter().map(|t| t.unserved[2]).sum::<u64>());
+        }
+    }
+
+    #[test]
+    fn a_sum_of_squares_stays_at_its_maximum() {
+        let dear = Tally {
+            cost_square_sum: i128::MAX - 1,
+            ..Tally::default()
+        };
+        let total = Tally::total([&dear, &dear]);
+        assert_eq!(total.cost_square_sum, i128::MAX);
+        assert_eq!(Tally::total([&total, &dear]).cost_square_sum, i128::MAX);
+    }
+
+    #[test]
+    fn pairs_add_up_with_their_signs() {
+        let one = PairTally {
+            n10: 3,
+            n01: 5,
+            graded: 9,
+            cost_difference_sum: -7,
+            ..PairTally::default()
+        };
+        let two = PairTally {
+            n10: 1,
+            n01: 2,
+            graded: 4,
+            cost_difference_sum: 10,
+            ..PairTally::default()
+        };
+        let total = PairTally::total([&one, &two]);
+        assert_eq!(
+            (
+                total.n10,
+                total.n01,
+                total.graded,
+                total.cost_difference_sum
+            ),
+            (4, 7, 13, 3)
+        );
+    }
+}

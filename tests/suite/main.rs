@@ -1,3 +1,4 @@
-//! The integration tests, one binary.
+//! The one integration-test binary: a module per subject, so that builds and disk stay small.
 
+mod intervals;
 mod router_scenarios;

@@ -1,0 +1,324 @@
+//! Results in, a report out: [`findings`] computes every number, [`RENDERERS`] write them down.
+//!
+//! ```text
+//! sim::Results ──findings()──▶ Findings ──render──▶ table, Markdown, CSV, JSON
+//! ```
+//!
+//! Renderers are pure functions of [`Findings`]: they look at no terminal, clock or file, so the same
+//! findings give the same bytes. Names come from outside (policy files, recorded traffic) and are
+//! escaped wherever they are shown. What this module is not: a writer of files, see [`files`].
+
+mod compare;
+mod csv;
+mod format;
+mod json;
+mod layout;
+mod manifest;
+mod markdown;
+mod metrics;
+mod mixes;
+mod require;
+mod rows;
+mod sample;
+mod summary;
+mod table;
+
+pub use compare::Paired;
+pub use manifest::{FileDigest, Manifest, sha256_hex};
+pub use metrics::{METRICS, Metric, Unit};
+pub use require::{Judgement, Measure, Outcome, Requirement};
+pub use rows::{Mix, Row};
+
+use crate::sim::{Evidence, Results};
+use sample::Pooling;
+
+/// What the reader wants to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Whom the others are compared with; `None` for the most accurate `always-<route>`.
+    pub baseline: Option<String>,
+    /// How much less accurate a policy may be and still count as "not worse": a share, 0.03 is three
+    /// percentage points.
+    pub margin: f64,
+    /// Two-sided confidence level of every interval.
+    pub level: f64,
+    /// Requests for which the summary states the total cost.
+    pub volume: Option<f64>,
+    /// Requirements such as `accuracy>=0.9` (see [`Requirement::parse`]).
+    pub require: Vec<String>,
+    /// Metric to minimise among the policies that meet every requirement, for the summary.
+    pub minimize: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            baseline: None,
+            margin: 0.03,
+            level: 0.95,
+            volume: None,
+            require: Vec::new(),
+            minimize: None,
+        }
+    }
+}
+
+/// What was run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// Requests in one replicate.
+    pub requests: u64,
+    /// Replicates.
+    pub replicates: u64,
+    /// Whether replicates share their requests, so that they do not add to n.
+    pub shared_rows: bool,
+    /// How far the numbers can be trusted.
+    pub evidence: Evidence,
+}
+
+impl Workload {
+    /// The word for the evidence level that every report prints.
+    #[must_use]
+    pub const fn evidence_word(&self) -> &'static str {
+        match self.evidence {
+            Evidence::RePriced => "re-priced",
+            Evidence::Paired => "paired",
+            Evidence::OffPolicy => "off-policy",
+            Evidence::Simulated => "simulated",
+        }
+    }
+}
+
+/// Everything a report says; renderers add nothing to it but form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Findings {
+    /// What it was made from.
+    pub manifest: Manifest,
+    /// What was run.
+    pub workload: Workload,
+    /// Route names; `Row::final_share` has the same order.
+    pub routes: Vec<String>,
+    /// Two-sided confidence level of every interval.
+    pub level: f64,
+    /// Margin of "not worse", a share.
+    pub margin: f64,
+    /// One-sided error rate of the verdicts: (1 − level)/2.
+    pub alpha: f64,
+    /// Name of the baseline, if there is one.
+    pub baseline: Option<String>,
+    /// Policies, then controls, each policy's mixes directly behind it.
+    pub rows: Vec<Row>,
+    /// Every row but the mixes against the baseline.
+    pub paired: Vec<Paired>,
+    /// One entry per requirement and policy.
+    pub requirements: Vec<Judgement>,
+    /// The answer, in a sentence or two.
+    pub summary: String,
+    /// What has to be known to read the numbers.
+    pub notes: Vec<String>,
+}
+
+impl Findings {
+    /// The exit code the requirements call for: 100 when one failed, else 102 when one is
+    /// inconclusive, else 0.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        let outcomes = || self.requirements.iter().map(|judgement| &judgement.outcome);
+        if outcomes().any(|o| matches!(o, Outcome::Fail)) {
+            100
+        } else if outcomes().any(|o| matches!(o, Outcome::Inconclusive { .. })) {
+            102
+        } else {
+            0
+        }
+    }
+
+    /// The row of this name.
+    #[must_use]
+    pub fn row(&self, policy: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.policy == policy)
+    }
+}
+
+/// Computes everything a report says.
+///
+/// # Errors
+///
+/// One sentence per mistake in `options`: a margin or level out of range, a baseline that is not there
+/// (with the nearest name), a requirement that cannot be read. All of them are reported, not the first.
+pub fn findings(
+    results: &Results,
+    options: &Options,
+    manifest: Manifest,
+) -> Result<Findings, Vec<String>> {
+    let mut errors = Vec::new();
+    if !(0.0..1.0).contains(&options.margin) {
+        errors.push(format!(
+            "the margin must be a share from 0 to below 1, such as 0.03 for three points, not {}",
+            options.margin
+        ));
+    }
+    if !(options.level > 0.0 && options.level < 1.0) {
+        errors.push(format!(
+            "the level must lie between 0 and 1, such as 0.95, not {}",
+            options.level
+        ));
+    }
+    if let Some(volume) = options.volume
+        && !(volume > 0.0 && volume.is_finite())
+    {
+        errors.push(format!(
+            "the volume must be a positive number of requests, not {volume}"
+        ));
+    }
+    let baseline = compare::baseline(results, options.baseline.as_deref())
+        .map_err(|error| errors.push(error))
+        .unwrap_or_default();
+    let policies: Vec<&str> = results
+        .contestants
+        .iter()
+        .map(|c| c.name.as_str())
+        .collect();
+    let routes: Vec<&str> = results.routes.iter().map(String::as_str).collect();
+    let mut requirements = Vec::new();
+    for text in &options.require {
+        match Requirement::parse(text, &policies, &routes) {
+            Ok(requirement) => requirements.push(requirement),
+            Err(error) => errors.push(error),
+        }
+    }
+    let minimize = options.minimize.as_deref().and_then(|name| {
+        Measure::parse(name, &routes)
+            .map_err(|error| errors.push(error))
+            .ok()
+    });
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+
+    let pooling = Pooling {
+        replicates: results.replicates.max(1),
+        shared_rows: results.shared_rows,
+        level: options.level,
+    };
+    let rows = rows::rows(results, &pooling);
+    // (1 − 0.95)/2 is 0.025000000000000022 in floats: name it as it is meant.
+    let alpha = ((1.0 - options.level) / 2.0 * 1e12).round() / 1e12;
+    let paired = baseline.map_or_else(Vec::new, |chosen| {
+        compare::paired(results, chosen, &pooling, options.margin)
+    });
+    let requests_total = if results.shared_rows {
+        results.requests
+    } else {
+        results.requests.saturating_mul(pooling.replicates)
+    };
+    let requirements = require::judge(&requirements, &rows, requests_total);
+    let mut notes = results.notes.clone();
+    notes.extend(rows::gathered_notes(&rows));
+    let mut findings = Findings {
+        manifest,
+        workload: Workload {
+            name: results.workload.clone(),
+            requests: results.requests,
+            replicates: results.replicates,
+            shared_rows: results.shared_rows,
+            evidence: results.evidence,
+        },
+        routes: results.routes.clone(),
+        level: options.level,
+        margin: options.margin,
+        alpha,
+        baseline: baseline.map(|chosen| chosen.name(results).to_owned()),
+        rows,
+        paired,
+        requirements,
+        summary: String::new(),
+        notes,
+    };
+    findings.summary = summary::summary(&findings, options.volume, minimize);
+    Ok(findings)
+}
+
+/// One way to write findings down.
+#[derive(Clone, Copy, Debug)]
+pub struct Renderer {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Extension of a file written this way, without the dot.
+    pub extension: &'static str,
+    /// The whole document, with a newline at its end.
+    pub render: fn(&Findings) -> String,
+}
+
+impl Renderer {
+    /// The renderer of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        RENDERERS.iter().find(|renderer| renderer.name == name)
+    }
+}
+
+/// Every renderer.
+pub const RENDERERS: &[Renderer] = &[
+    Renderer {
+        name: "table",
+        extension: "txt",
+        render: table::render,
+    },
+    Renderer {
+        name: "markdown",
+        extension: "md",
+        render: markdown::render,
+    },
+    Renderer {
+        name: "csv",
+        extension: "csv",
+        render: csv::render,
+    },
+    Renderer {
+        name: "json",
+        extension: "json",
+        render: json::render,
+    },
+];
+
+/// The files of a report folder, as relative name and bytes: `findings.json`, `rows.csv`, `report.md`,
+/// `table.txt`, and last `manifest.json`, which holds the digests of the others.
+#[must_use]
+pub fn files(findings: &Findings) -> Vec<(String, Vec<u8>)> {
+    let mut files = vec![
+        ("findings.json".to_owned(), json::render(findings)),
+        ("rows.csv".to_owned(), csv::render(findings)),
+        ("report.md".to_owned(), markdown::render(findings)),
+        ("table.txt".to_owned(), table::render(findings)),
+    ];
+    let manifest = Manifest {
+        outputs: files
+            .iter()
+            .map(|(name, text)| FileDigest::of(name, text.as_bytes()))
+            .collect(),
+        ..findings.manifest.clone()
+    };
+    files.push(("manifest.json".to_owned(), json::pretty(&manifest)));
+    files
+        .into_iter()
+        .map(|(name, text)| (name, text.into_bytes()))
+        .collect()
+}
+
+/// The candidate most like `word`, if any is like it: for "did you mean".
+fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= (candidate.chars().count() / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// `; did you mean …?` or nothing.
+fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, candidates).map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}

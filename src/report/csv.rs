@@ -1,0 +1,98 @@
+//! The report as CSV in long form: one line per number, for spreadsheets and data frames.
+//!
+//! A text cell that a spreadsheet would take for a formula gets an apostrophe in front (OWASP, "CSV
+//! Injection"). An unknown number is an empty cell.
+
+use super::Findings;
+use crate::stats::Estimate;
+
+const HEADER: [&str; 10] = [
+    "policy", "kind", "control", "metric", "value", "low", "high", "level", "n", "method",
+];
+
+pub(super) fn render(findings: &Findings) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    // Writing to memory cannot fail, and every record has the header's length.
+    let mut write = |record: [String; 10]| drop(writer.write_record(record));
+    write(HEADER.map(str::to_owned));
+    for row in &findings.rows {
+        let mut line = |metric: &str, estimate: &Estimate| {
+            write(record(
+                &row.policy,
+                &row.kind,
+                row.control,
+                metric,
+                estimate,
+            ));
+        };
+        for (metric, estimate) in row.named(&findings.routes) {
+            line(&metric, estimate);
+        }
+        if let Some(mix) = &row.mix {
+            line("lead_of_policy", &mix.lead);
+        }
+    }
+    for paired in &findings.paired {
+        let kind = findings
+            .row(&paired.policy)
+            .map_or("", |row| row.kind.as_str());
+        for (metric, estimate) in [
+            ("accuracy_difference", &paired.accuracy_difference),
+            ("usd_per_1k_difference", &paired.usd_per_1k_difference),
+        ] {
+            let metric = format!("{metric}.{}", paired.baseline);
+            write(record(
+                &paired.policy,
+                kind,
+                paired.control,
+                &metric,
+                estimate,
+            ));
+        }
+    }
+    // The records were made of strings.
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+}
+
+fn record(
+    policy: &str,
+    kind: &str,
+    control: bool,
+    metric: &str,
+    estimate: &Estimate,
+) -> [String; 10] {
+    let number = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
+    [
+        guarded(policy),
+        guarded(kind),
+        control.to_string(),
+        guarded(metric),
+        number(estimate.value),
+        number(estimate.low),
+        number(estimate.high),
+        estimate.level.to_string(),
+        estimate.n.to_string(),
+        estimate.method.to_owned(),
+    ]
+}
+
+/// Text that no spreadsheet computes.
+fn guarded(text: &str) -> String {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']) {
+        format!("'{text}")
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_never_a_formula() {
+        assert_eq!(guarded("=HYPERLINK(\"x\")"), "'=HYPERLINK(\"x\")");
+        assert_eq!(guarded("@sum"), "'@sum");
+        assert_eq!(guarded("static"), "static");
+    }
+}

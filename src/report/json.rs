@@ -1,0 +1,108 @@
+//! The report as JSON: the stable, versioned form for programs. Unknown numbers are `null`.
+
+use super::{Findings, Outcome, Paired, Row};
+use serde_json::{Map, Value, json};
+
+/// Name and version of the shape. A change that breaks a reader gets a new number.
+const SCHEMA: &str = "routelab.findings/1";
+
+pub(super) fn render(findings: &Findings) -> String {
+    let manifest = &findings.manifest;
+    let rows: Vec<Value> = findings
+        .rows
+        .iter()
+        .map(|row| self::row(findings, row))
+        .collect();
+    let paired: Vec<Value> = findings
+        .paired
+        .iter()
+        .map(|entry| self::paired(findings, entry))
+        .collect();
+    pretty(&json!({
+        "schema": SCHEMA,
+        // Outputs are listed in the manifest file only: this document is one of them.
+        "manifest": {
+            "version": manifest.version,
+            "seed": manifest.seed,
+            "inputs": manifest.inputs,
+        },
+        "workload": {
+            "name": findings.workload.name,
+            "requests": findings.workload.requests,
+            "evidence": findings.workload.evidence_word(),
+        },
+        "rows": rows,
+        "paired": paired,
+    }))
+}
+
+fn row(findings: &Findings, row: &Row) -> Value {
+    let mut metrics = Map::new();
+    for (metric, estimate) in super::METRICS.iter().zip(&row.metrics) {
+        metrics.insert(metric.name.to_owned(), json!(estimate));
+    }
+    let shares: Map<String, Value> = findings
+        .routes
+        .iter()
+        .zip(&row.final_share)
+        .map(|(route, estimate)| (route.clone(), json!(estimate)))
+        .collect();
+    metrics.insert("final_share".to_owned(), Value::Object(shares));
+    let mut object = Map::new();
+    object.insert("policy".to_owned(), json!(row.policy));
+    object.insert("kind".to_owned(), json!(row.kind));
+    object.insert("control".to_owned(), json!(row.control));
+    object.insert("metrics".to_owned(), Value::Object(metrics));
+    if let Some(mix) = &row.mix {
+        object.insert("mix_of".to_owned(), json!(mix.of));
+        object.insert("lead_of_policy".to_owned(), json!(mix.lead));
+    }
+    if let Some(reason) = &row.unavailable {
+        object.insert("unavailable".to_owned(), json!(reason));
+    }
+    let requirements: Vec<Value> = findings
+        .requirements
+        .iter()
+        .filter(|judgement| judgement.policy == row.policy)
+        .map(|judgement| {
+            let needed_n = match judgement.outcome {
+                Outcome::Inconclusive { needed_n, .. } => needed_n,
+                Outcome::Pass | Outcome::Fail => None,
+            };
+            json!({
+                "requirement": judgement.requirement,
+                "outcome": judgement.outcome.word().to_lowercase(),
+                "needed_n": needed_n,
+            })
+        })
+        .collect();
+    if !requirements.is_empty() {
+        object.insert("requirements".to_owned(), Value::Array(requirements));
+    }
+    if !row.notes.is_empty() {
+        object.insert("notes".to_owned(), json!(row.notes));
+    }
+    Value::Object(object)
+}
+
+fn paired(findings: &Findings, entry: &Paired) -> Value {
+    json!({
+        "baseline": entry.baseline,
+        "policy": entry.policy,
+        "accuracy_difference": entry.accuracy_difference,
+        "usd_per_1k_difference": entry.usd_per_1k_difference,
+        "n11": entry.n11,
+        "n10": entry.n10,
+        "n01": entry.n01,
+        "n00": entry.n00,
+        "margin": findings.margin,
+        "alpha": findings.alpha,
+        "verdict": entry.verdict.word(),
+    })
+}
+
+/// Indented JSON with a newline at its end.
+pub(super) fn pretty<T: serde::Serialize>(value: &T) -> String {
+    // Strings, integers, lists and maps with string keys: there is nothing that could fail.
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}

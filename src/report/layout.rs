@@ -1,0 +1,310 @@
+//! The report as blocks of text cells, which the table and the Markdown renderer draw each in its way.
+//!
+//! Cells hold names as they came; whoever draws them escapes them.
+
+use super::format::{
+    UNKNOWN, decimal, in_unit, margin_points, percent, percent_digits, points, share, usd,
+    usd_difference, whole,
+};
+use super::{Findings, Outcome, Row};
+
+/// A heading with a grid under it.
+pub(super) struct Block {
+    pub(super) heading: String,
+    pub(super) columns: Vec<Column>,
+    pub(super) lines: Vec<Line>,
+}
+
+pub(super) struct Column {
+    pub(super) title: String,
+    /// Numbers stand on the right.
+    pub(super) right: bool,
+}
+
+pub(super) enum Line {
+    /// One cell per column.
+    Cells(Vec<String>),
+    /// A sub-heading across the grid.
+    Label(&'static str),
+}
+
+fn columns(titles: &[(&str, bool)]) -> Vec<Column> {
+    titles
+        .iter()
+        .map(|&(title, right)| Column {
+            title: title.to_owned(),
+            right,
+        })
+        .collect()
+}
+
+/// What was run, in one line.
+pub(super) fn title(findings: &Findings) -> String {
+    let workload = &findings.workload;
+    let mut text = format!(
+        "{}: {} requests, {}",
+        workload.name,
+        whole(workload.requests),
+        workload.evidence_word()
+    );
+    if workload.replicates > 1 {
+        let what = if workload.shared_rows {
+            "replicates of the policies' own draws"
+        } else {
+            "replicates"
+        };
+        text.push_str(&format!(", {} {what}", whole(workload.replicates)));
+    }
+    text.push_str(&format!(", {} % intervals", margin_points(findings.level)));
+    text
+}
+
+/// The blocks, in reading order; empty ones are left out.
+pub(super) fn blocks(findings: &Findings) -> Vec<Block> {
+    [requirements(findings), policies(findings), paired(findings)]
+        .into_iter()
+        .filter(|block| !block.lines.is_empty())
+        .collect()
+}
+
+fn requirements(findings: &Findings) -> Block {
+    let lines = findings
+        .requirements
+        .iter()
+        .map(|judgement| {
+            let remark = match &judgement.outcome {
+                Outcome::Inconclusive { why, .. } => why.clone(),
+                Outcome::Pass | Outcome::Fail => String::new(),
+            };
+            Line::Cells(vec![
+                judgement.outcome.word().to_owned(),
+                judgement.policy.clone(),
+                judgement.requirement.clone(),
+                in_unit(judgement.unit, &judgement.estimate),
+                remark,
+            ])
+        })
+        .collect();
+    Block {
+        heading: "Requirements".to_owned(),
+        columns: columns(&[
+            ("result", false),
+            ("policy", false),
+            ("requirement", false),
+            ("measured", true),
+            ("remark", false),
+        ]),
+        lines,
+    }
+}
+
+/// Policies above, controls below the label; mixes stand beside their policy in the next block.
+fn policies(findings: &Findings) -> Block {
+    // A column nobody has anything in says nothing.
+    let mirrors = findings.rows.iter().any(|row| {
+        row.metric("mirror_usd_per_1k")
+            .and_then(|e| e.value)
+            .is_some_and(|usd| usd > 0.0)
+    });
+    let mut titles = vec![
+        ("policy", false),
+        ("kind", false),
+        ("accuracy", true),
+        ("USD per 1,000", true),
+        ("calls", true),
+        ("unserved", true),
+        ("final answers, %", false),
+    ];
+    if mirrors {
+        titles.insert(4, ("mirrors, USD", true));
+    }
+    let cells = |row: &Row| {
+        let text = |name: &str, write: &dyn Fn(&crate::stats::Estimate) -> String| {
+            row.metric(name).map_or_else(|| UNKNOWN.to_owned(), write)
+        };
+        let mut cells = vec![
+            row.policy.clone(),
+            row.kind.clone(),
+            text("accuracy", &share),
+            text("usd_per_1k", &usd),
+            text("calls_per_request", &|e| {
+                e.value
+                    .map_or_else(|| UNKNOWN.to_owned(), |v| decimal(v, 2))
+            }),
+            text("unserved", &percent),
+            final_answers(row, &findings.routes),
+        ];
+        if mirrors {
+            cells.insert(4, text("mirror_usd_per_1k", &usd));
+        }
+        Line::Cells(cells)
+    };
+    let standing = || findings.rows.iter().filter(|row| row.mix.is_none());
+    let mut lines: Vec<Line> = standing().filter(|row| !row.control).map(cells).collect();
+    let controls: Vec<Line> = standing().filter(|row| row.control).map(cells).collect();
+    if !controls.is_empty() {
+        lines.push(Line::Label("controls"));
+        lines.extend(controls);
+    }
+    Block {
+        heading: format!("Policies, {}", findings.workload.evidence_word()),
+        columns: columns(&titles),
+        lines,
+    }
+}
+
+/// The routes with the most final answers: `small 63, medium 17, large 20`.
+fn final_answers(row: &Row, routes: &[String]) -> String {
+    const SHOWN_MAX: usize = 3;
+    let mut known: Vec<(usize, f64)> = row
+        .final_share
+        .iter()
+        .enumerate()
+        .filter_map(|(route, estimate)| Some((route, estimate.value?)))
+        .filter(|(_, value)| *value > 0.0)
+        .collect();
+    if row
+        .final_share
+        .iter()
+        .all(|estimate| estimate.value.is_none())
+    {
+        return UNKNOWN.to_owned();
+    }
+    // The largest are shown, in the order of the catalogue, so that columns of rows compare.
+    known.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
+    let rest = known.len().saturating_sub(SHOWN_MAX);
+    known.truncate(SHOWN_MAX);
+    known.sort_by_key(|(route, _)| *route);
+    let mut parts: Vec<String> = known
+        .iter()
+        .map(|(route, value)| {
+            let name = routes.get(*route).map_or("?", String::as_str);
+            format!("{name} {}", percent_digits(*value))
+        })
+        .collect();
+    if rest > 0 {
+        parts.push(format!("{rest} more"));
+    }
+    if parts.is_empty() {
+        parts.push("none".to_owned());
+    }
+    parts.join(", ")
+}
+
+fn paired(findings: &Findings) -> Block {
+    let mixes = findings.rows.iter().any(|row| row.mix.is_some());
+    let mut titles = vec![
+        ("policy", false),
+        ("accuracy, points", true),
+        ("USD per 1,000", true),
+        ("verdict", false),
+    ];
+    if mixes {
+        titles.push(("same mix (lead)", true));
+        titles.push(("same cost (lead)", true));
+    }
+    let cells = |row: &Row| {
+        let comparison = findings.paired.iter().find(|p| p.policy == row.policy);
+        let (accuracy, usd, verdict) = match comparison {
+            Some(paired) => (
+                points(&paired.accuracy_difference),
+                usd_difference(&paired.usd_per_1k_difference),
+                paired.verdict.word(),
+            ),
+            None if findings.baseline.as_ref() == Some(&row.policy) => {
+                (String::new(), String::new(), "the baseline")
+            }
+            None => (String::new(), String::new(), ""),
+        };
+        let mut cells = vec![row.policy.clone(), accuracy, usd, verdict.to_owned()];
+        if mixes {
+            cells.push(mix(findings, row, "random-mix"));
+            cells.push(mix(findings, row, "cost-matched-mix"));
+        }
+        Line::Cells(cells)
+    };
+    let standing = || findings.rows.iter().filter(|row| row.mix.is_none());
+    let mut lines: Vec<Line> = standing().filter(|row| !row.control).map(cells).collect();
+    let controls: Vec<Line> = standing()
+        .filter(|row| row.control && findings.paired.iter().any(|p| p.policy == row.policy))
+        .map(cells)
+        .collect();
+    if !controls.is_empty() {
+        lines.push(Line::Label("controls"));
+        lines.extend(controls);
+    }
+    let heading = match &findings.baseline {
+        Some(baseline) => format!(
+            "Difference from {baseline} on the same requests, {} (margin {} points, one-sided alpha {})",
+            findings.workload.evidence_word(),
+            margin_points(findings.margin),
+            findings.alpha
+        ),
+        None => "Policies beside their mixes (no baseline to compare with)".to_owned(),
+    };
+    if findings.baseline.is_none() && !mixes {
+        lines.clear();
+    }
+    Block {
+        heading,
+        columns: columns(&titles),
+        lines,
+    }
+}
+
+/// Accuracy of a policy's mix and the policy's lead over it in points: `87.0 % (+3.1)`.
+fn mix(findings: &Findings, row: &Row, kind: &str) -> String {
+    let found = findings.rows.iter().find_map(|candidate| {
+        let mix = candidate.mix.as_ref()?;
+        (mix.of == row.policy && candidate.kind == kind).then_some((candidate, mix))
+    });
+    let Some((candidate, mix)) = found else {
+        return String::new();
+    };
+    match (
+        candidate.metric("accuracy").and_then(|e| e.value),
+        mix.lead.value,
+    ) {
+        (Some(accuracy), Some(lead)) => format!(
+            "{} % ({}{})",
+            decimal(accuracy * 100.0, 1),
+            if lead * 100.0 >= 0.05 { "+" } else { "" },
+            decimal(lead * 100.0, 1)
+        ),
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
+/// What explains the blocks: the columns of mixes, and the experiment's notes.
+pub(super) fn notes(findings: &Findings) -> Vec<String> {
+    let mut notes = Vec::new();
+    if findings.rows.iter().any(|row| row.mix.is_some()) {
+        notes.push(
+            "same mix: accuracy if each request went to a random route, in the proportions of the policy's final answers; same cost: if two single routes were mixed at random to cost the same; in brackets the policy's lead in points"
+                .to_owned(),
+        );
+    }
+    notes.extend(findings.notes.iter().cloned());
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::report::{METRICS, Unit};
+
+    #[test]
+    fn the_columns_exist_as_metrics_of_the_expected_unit() {
+        for (name, unit) in [
+            ("accuracy", Unit::Share),
+            ("usd_per_1k", Unit::Usd),
+            ("mirror_usd_per_1k", Unit::Usd),
+            ("calls_per_request", Unit::Count),
+            ("unserved", Unit::Share),
+        ] {
+            assert!(
+                METRICS.iter().any(|m| m.name == name && m.unit == unit),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! From tallies to one estimate: what replicates count for.
+//!
+//! * Replicates of a synthetic world have their own requests: their tallies are pooled, n is all of
+//!   them.
+//! * Replicates of recorded traffic share their rows, only the policies' own draws differ. The value is
+//!   the pooled mean, and n stays the rows of one replicate. The pooled spread contains the policies'
+//!   draws, so the interval is a little wider than it had to be: conservative.
+//! * A policy that learnt from examples was trained anew in each replicate. Its requests within one
+//!   replicate share that training, so the replicate means are the independent observations: a
+//!   Student interval over them (`t-replicates`), n is the replicates. With a single replicate the
+//!   interval holds for that one training only, and a note says so.
+
+use crate::stats::{
+    Estimate, Limits, Moments, Pairs, Ratio, mean_limits, moments, student_two_sided, tango,
+    wilson_fraction, z_two_sided,
+};
+
+/// The sums that one estimate is made from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Point {
+    /// So many of so many.
+    Share { hits: u64, of: u64 },
+    /// A mean of integers, times `unit`, known to lie within `bounds`.
+    Mean {
+        moments: Moments,
+        unit: f64,
+        bounds: (f64, f64),
+        method: &'static str,
+    },
+    /// A ratio of two sums, times `unit`; n requests entered it.
+    Ratio { n: u64, ratio: Ratio, unit: f64 },
+    /// A difference of two shares on the same requests.
+    Paired { pairs: Pairs, n: u64 },
+}
+
+impl Point {
+    /// `hits` of `of`; nothing if nothing was looked at.
+    pub(super) fn share(hits: u64, of: u64) -> Option<Self> {
+        (of > 0).then_some(Self::Share {
+            hits: hits.min(of),
+            of,
+        })
+    }
+
+    /// A mean from integer sums, times `unit`; nothing if there are no observations.
+    pub(super) fn mean(
+        (n, sum, square_sum): (u64, i128, i128),
+        unit: f64,
+        bounds: (f64, f64),
+        method: &'static str,
+    ) -> Option<Self> {
+        moments(n, sum, square_sum).map(|moments| Self::Mean {
+            moments,
+            unit,
+            bounds,
+            method,
+        })
+    }
+
+    fn value(&self) -> f64 {
+        match self {
+            Self::Share { hits, of } => *hits as f64 / *of as f64,
+            Self::Mean { moments, unit, .. } => moments.mean * unit,
+            Self::Ratio { ratio, unit, .. } => ratio.value * unit,
+            Self::Paired { pairs, .. } => pairs.difference(),
+        }
+    }
+
+    fn n(&self) -> u64 {
+        match self {
+            Self::Share { of, .. } => *of,
+            Self::Mean { moments, .. } => moments.n,
+            Self::Ratio { n, .. } | Self::Paired { n, .. } => *n,
+        }
+    }
+
+    fn bounds(&self) -> (f64, f64) {
+        match self {
+            Self::Share { .. } => (0.0, 1.0),
+            Self::Mean { bounds, .. } => *bounds,
+            Self::Ratio { .. } => (0.0, f64::INFINITY),
+            Self::Paired { .. } => (-1.0, 1.0),
+        }
+    }
+
+    fn method(&self) -> &'static str {
+        match self {
+            Self::Share { .. } => "wilson",
+            Self::Mean { method, .. } => method,
+            Self::Ratio { .. } => "ratio",
+            Self::Paired { .. } => "tango",
+        }
+    }
+
+    /// The interval if each observation counts for `weight` of one.
+    fn limits(&self, weight: f64, z: f64) -> Option<Limits> {
+        let n = self.n() as f64 * weight;
+        let scaled = |limits: Limits, unit: f64| Limits {
+            low: limits.low * unit,
+            high: limits.high * unit,
+        };
+        let limits = match self {
+            Self::Share { .. } => wilson_fraction(self.value(), n, z)?,
+            Self::Mean { moments, unit, .. } => {
+                scaled(mean_limits(moments.mean, moments.variance, n, z)?, *unit)
+            }
+            Self::Ratio { ratio, unit, .. } => {
+                scaled(mean_limits(ratio.value, ratio.variance, n, z)?, *unit)
+            }
+            Self::Paired { pairs, .. } => tango(pairs.scaled(weight), z)?,
+        };
+        let (low, high) = self.bounds();
+        Some(limits.clipped(low, high))
+    }
+}
+
+/// How the replicates of an experiment relate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pooling {
+    /// How many there are, at least 1.
+    pub(super) replicates: u64,
+    /// Whether they share their rows.
+    pub(super) shared_rows: bool,
+    /// Two-sided confidence level.
+    pub(super) level: f64,
+}
+
+impl Pooling {
+    /// What one pooled observation counts for.
+    pub(super) fn weight(&self) -> f64 {
+        if self.shared_rows {
+            1.0 / self.replicates.max(1) as f64
+        } else {
+            1.0
+        }
+    }
+
+    /// Observations that `pooled` ones count for.
+    pub(super) fn count(&self, pooled: u64) -> u64 {
+        if self.shared_rows {
+            // Missing grades may differ from replicate to replicate: round up, never to zero.
+            pooled.div_ceil(self.replicates.max(1))
+        } else {
+            pooled
+        }
+    }
+
+    /// The critical value of the normal distribution at this level.
+    pub(super) fn z(&self) -> f64 {
+        z_two_sided(self.level)
+    }
+
+    /// The estimate that `point` reads from the pooled sums, or over the replicates if `trained`.
+    pub(super) fn estimate<T>(
+        &self,
+        pooled: &T,
+        replicates: &[T],
+        trained: bool,
+        point: impl Fn(&T) -> Option<Point>,
+    ) -> Estimate {
+        let Some(all) = point(pooled) else {
+            return Estimate::unknown(self.level);
+        };
+        if trained
+            && !self.shared_rows
+            && let Some(estimate) = self.over_replicates(replicates, &all, &point)
+        {
+            return estimate;
+        }
+        Estimate::new(
+            all.value(),
+            all.limits(self.weight(), self.z()),
+            self.level,
+            self.count(all.n()),
+            all.method(),
+        )
+    }
+
+    /// Student's interval over the replicate values. Nothing with fewer than two, or when they are all
+    /// equal: no spread among a handful of replicates is not certainty, so the pooled interval stands.
+    fn over_replicates<T>(
+        &self,
+        replicates: &[T],
+        all: &Point,
+        point: impl Fn(&T) -> Option<Point>,
+    ) -> Option<Estimate> {
+        let values: Vec<f64> = replicates
+            .iter()
+            .filter_map(|tally| point(tally).map(|p| p.value()))
+            .collect();
+        let n = values.len();
+        if n < 2 {
+            return None;
+        }
+        // Summed in the order of the replicates, so the result is always the same.
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let variance = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (n - 1) as f64;
+        if values.iter().all(|v| *v == values[0]) {
+            return None;
+        }
+        let t = student_two_sided(self.level, n as u64 - 1);
+        let (low, high) = all.bounds();
+        let limits = mean_limits(mean, Some(variance), n as f64, t).map(|l| l.clipped(low, high));
+        Some(Estimate::new(
+            mean,
+            limits,
+            self.level,
+            n as u64,
+            "t-replicates",
+        ))
+    }
+}
