@@ -106,6 +106,8 @@ pub struct Experiment<'a> {
     pub replicates: u32,
     /// The contestant to pair with; every `always-<route>` when `None`.
     pub baseline: Option<&'a str>,
+    /// Whether the controls take part. A comparison that people read always has them.
+    pub controls: bool,
 }
 
 /// Why there are no results.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Catalogue, Provider, ProviderKind, Requirement, Route};
 use crate::router::{REGIONS_MAX, ROUTES_MAX, Regions};
 use crate::source::{At, Diagnostic, Diagnostics, Document, SourceFile, Table, Value};
-use crate::units::{Price, TokenPrice, Tokens};
+use crate::units::{Price, TokenPrice};
 
 /// Longest name of a route, tenant, or region, in characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -32,16 +32,13 @@ pub fn parse(file: &Arc<SourceFile>, diagnostics: &mut Diagnostics) -> Option<Ca
             reader.provider(&name, &value);
         }
     }
-    match root.require("route").and_then(|value| value.table()) {
-        Some(mut table) => {
-            if table.is_empty() {
-                table.error("a catalogue needs at least one route");
-            }
-            for (name, value) in table.entries() {
-                reader.route(&name, &value);
-            }
+    if let Some(mut table) = root.require("route").and_then(|value| value.table()) {
+        if table.is_empty() {
+            table.error("a catalogue needs at least one route");
         }
-        None => {}
+        for (name, value) in table.entries() {
+            reader.route(&name, &value);
+        }
     }
     let (default, tenants, data_classes) = match root.require("require").and_then(|value| value.table()) {
         Some(table) => reader.require(table),

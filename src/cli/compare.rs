@@ -73,6 +73,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         requests,
         replicates: arguments.replicates,
         baseline: arguments.baseline.as_deref(),
+        controls: true,
     };
     let results = match simulate(arguments, &experiment, &mut warnings, screen) {
         Ok(results) => results,
@@ -112,9 +113,12 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         return printed;
     }
     for judgement in &findings.requirements {
-        if !matches!(judgement.outcome, Outcome::Pass) {
-            screen.say(&judgement.to_string());
-        }
+        let why = match &judgement.outcome {
+            Outcome::Pass => continue,
+            Outcome::Fail => "the whole interval is on the wrong side",
+            Outcome::Inconclusive { why, .. } => why,
+        };
+        screen.say(&format!("{}: {} of `{}`: {why}", judgement.outcome.word(), judgement.requirement, judgement.policy));
     }
     match findings.exit_code() {
         100 => Exit::RequirementFailed,

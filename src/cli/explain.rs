@@ -30,6 +30,7 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
         requests: inputs.workload.len(),
         replicates: 1,
         baseline: None,
+        controls: false,
     };
     match sim::explain(&experiment, &arguments.request, &mut warnings) {
         Ok(stories) => {

@@ -169,7 +169,8 @@ impl Reader {
             }
             let file = self.text(path)?;
             let spec = workload::parse(&file, &name, &mut self.found)?;
-            let data = spec.data_path().map(|data| (path.parent().unwrap_or(Path::new("")).join(&data.value), data.location.clone()));
+            let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+            let data = spec.data_path().map(|data| (folder.join(&data.value), data.location.clone()));
             (spec, data)
         } else {
             let columns = match columns {

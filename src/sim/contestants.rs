@@ -82,7 +82,9 @@ impl Field {
                 runner,
             });
         }
-        entrants.extend(controls(experiment, world, &labs));
+        if experiment.controls {
+            entrants.extend(controls(experiment, world, &labs));
+        }
         Self(entrants)
     }
 

@@ -2,3 +2,4 @@
 
 mod intervals;
 mod router_scenarios;
+mod tidy;
