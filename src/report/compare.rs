@@ -121,7 +121,7 @@ pub(super) fn paired(
             let trained = contestant.trained || reference.trained;
             let accuracy_difference = pooling.estimate(&total, replicates, trained, accuracy);
             let verdict = if accuracy_difference.method == "tango" {
-                tango_test(counts(&total).scaled(pooling.weight()), margin, pooling.z())
+                tango_test(table(&total).scaled(pooling.weight()), margin, pooling.z())
             } else {
                 from_limits(accuracy_difference.limits(), margin)
             };
@@ -142,24 +142,30 @@ pub(super) fn paired(
         .collect()
 }
 
-fn counts(tally: &PairTally) -> Pairs {
-    Pairs::new(tally.n11, tally.n10, tally.n01, tally.n00)
+/// The 2×2 table. Scores between right and wrong that agree on every request are a table without
+/// disagreement: their differences have no spread, and an interval without width would be too sure.
+fn table(tally: &PairTally) -> Pairs {
+    if tally.fractional > 0 {
+        Pairs::new(tally.graded, 0, 0, 0)
+    } else {
+        Pairs::new(tally.n11, tally.n10, tally.n01, tally.n00)
+    }
 }
 
 fn accuracy(tally: &PairTally) -> Option<Point> {
-    if tally.fractional > 0 {
+    if tally.fractional > 0 && tally.score_difference_square_sum > 0 {
         return Point::mean(
             (
                 tally.graded,
                 tally.score_difference_sum,
                 tally.score_difference_square_sum,
             ),
-            1e-6,
+            1e6,
             (-1.0, 1.0),
             "paired-normal",
         );
     }
-    let pairs = counts(tally);
+    let pairs = table(tally);
     (pairs.n() > 0.0).then_some(Point::Paired {
         pairs,
         n: tally.graded,

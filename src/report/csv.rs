@@ -1,9 +1,10 @@
 //! The report as CSV in long form: one line per number, for spreadsheets and data frames.
 //!
 //! A text cell that a spreadsheet would take for a formula gets an apostrophe in front (OWASP, "CSV
-//! Injection"). An unknown number is an empty cell.
+//! Injection"), and control characters are written as escapes. An unknown number is an empty cell.
 
 use super::Findings;
+use super::format::visible;
 use crate::stats::Estimate;
 
 const HEADER: [&str; 10] = [
@@ -78,10 +79,11 @@ fn record(
 
 /// Text that no spreadsheet computes.
 fn guarded(text: &str) -> String {
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']) {
+    let text = visible(text);
+    if text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) {
         format!("'{text}")
     } else {
-        text.to_owned()
+        text
     }
 }
 

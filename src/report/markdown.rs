@@ -22,7 +22,7 @@ pub(super) fn render(findings: &Findings) -> String {
         out.push_str("\n## Notes\n\n");
     }
     for note in notes {
-        out.push_str(&format!("- {}\n", escaped(&note)));
+        out.push_str(&format!("- {}\n", item(&note)));
     }
     out
 }
@@ -57,7 +57,7 @@ fn grid(block: &Block) -> String {
 /// brackets and ampersands become entities, which also holds where a renderer passes HTML through.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
-    for (i, c) in visible(text).chars().enumerate() {
+    for c in visible(text).chars() {
         match c {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
@@ -68,17 +68,25 @@ fn escaped(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            // At the start these would begin a list.
-            '-' | '+' | '=' if i == 0 => {
-                out.push('\\');
-                out.push(c);
-            }
             // A bare web address would become a link.
             ':' if out.ends_with("http") || out.ends_with("https") => out.push_str("&#58;"),
             c => out.push(c),
         }
     }
     out
+}
+
+/// As [`escaped`], for the start of a list item, where a dash, a plus or a number would begin another
+/// list.
+fn item(text: &str) -> String {
+    let text = escaped(text);
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let marker = text[digits..].starts_with(['.', ')']) && digits > 0;
+    if marker || text.starts_with(['-', '+', '=']) {
+        format!("{}\\{}", &text[..digits], &text[digits..])
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]
@@ -91,7 +99,9 @@ mod tests {
         assert_eq!(escaped("<img src=x>"), "&lt;img src=x&gt;");
         assert_eq!(escaped("a\n\n# b"), "a\\\\n\\\\n\\# b");
         assert_eq!(escaped("[x](http://e.x)"), "\\[x\\](http&#58;//e.x)");
-        assert_eq!(escaped("- item"), "\\- item");
+        assert_eq!(item("- item"), "\\- item");
+        assert_eq!(item("12. item"), "12\\. item");
+        assert_eq!(item("12 rows"), "12 rows");
         assert_eq!(escaped("always-large"), "always-large");
     }
 }

@@ -49,8 +49,8 @@ impl Metric {
 }
 
 const NON_NEGATIVE: (f64, f64) = (0.0, f64::INFINITY);
-/// USD for a thousand requests, from 10⁻¹² USD for one.
-pub(super) const PER_1K: f64 = 1e-9;
+/// One USD for a thousand requests, in 10⁻¹² USD for one.
+pub(super) const PER_1K: f64 = 1e9;
 
 /// Every metric of a row, in the order of JSON and CSV. `final_share.<route>` comes beside them, one
 /// for each route.
@@ -65,7 +65,7 @@ pub const METRICS: &[Metric] = &[
             } else {
                 Point::mean(
                     (t.graded, t.score_sum, t.score_square_sum),
-                    1e-6,
+                    1e6,
                     (0.0, 1.0),
                     "normal",
                 )
@@ -113,7 +113,7 @@ pub const METRICS: &[Metric] = &[
             Some(Point::Ratio {
                 n: t.both,
                 ratio,
-                unit: 1e-6,
+                unit: 1e6,
             })
         },
     },

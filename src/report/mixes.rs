@@ -202,7 +202,8 @@ fn mixed(
         .iter()
         .map(|part| Some((part.weight, of(part.tally)?)))
         .collect::<Option<_>>()?;
-    let mean: f64 = parts.iter().map(|(w, m)| w * m.mean).sum();
+    // An empty `sum` of floats is −0.
+    let mean = parts.iter().fold(0.0, |sum, (w, m)| sum + w * m.mean);
     let variance = parts
         .iter()
         .try_fold(recipe.unserved * mean * mean, |sum, (w, m)| {
@@ -229,19 +230,21 @@ fn mixed_row(
             .fold(of(total), u64::min)
     };
     let estimate = |value: f64, n: u64, method, limits: &dyn Fn(f64) -> Option<Limits>| {
-        let limits = limits(n as f64 * pooling.weight());
-        Estimate::new(value, limits, pooling.level, pooling.count(n), method)
+        (n > 0).then(|| {
+            let limits = limits(n as f64 * pooling.weight());
+            Estimate::new(value, limits, pooling.level, pooling.count(n), method)
+        })
     };
     let mean = |n: u64, unit: f64, high: f64, of: &dyn Fn(&Tally) -> Option<Moments>| {
         let (mean, variance) = mixed(recipe, of)?;
-        Some(estimate(mean * unit, n, "normal", &|n| {
+        estimate(mean / unit, n, "normal", &|n| {
             let limits = mean_limits(mean, variance, n, pooling.z())?;
             let scaled = Limits {
-                low: limits.low * unit,
-                high: limits.high * unit,
+                low: limits.low / unit,
+                high: limits.high / unit,
             };
             Some(scaled.clipped(0.0, high))
-        }))
+        })
     };
     let share = |hits: &dyn Fn(&Tally) -> u64, unserved: f64| {
         let p: Option<f64> = recipe
@@ -254,20 +257,18 @@ fn mixed_row(
             .sum();
         // Weights are rounded floats: their sum may pass 1 by the last bit.
         let p = (p? + unserved).clamp(0.0, 1.0);
-        Some(estimate(p, n(Tally::determined), "wilson", &|n| {
+        estimate(p, n(Tally::determined), "wilson", &|n| {
             wilson_fraction(p, n, pooling.z())
-        }))
+        })
     };
     let accuracy = || {
         let graded = n(|tally| tally.graded);
         let score = |t: &Tally| moments(t.graded, t.score_sum, t.score_square_sum);
         if recipe.parts.iter().any(|part| part.tally.fractional > 0) {
-            return mean(graded, 1e-6, 1.0, &score);
+            return mean(graded, 1e6, 1.0, &score);
         }
-        let p = (mixed(recipe, score)?.0 * 1e-6).clamp(0.0, 1.0);
-        Some(estimate(p, graded, "wilson", &|n| {
-            wilson_fraction(p, n, pooling.z())
-        }))
+        let p = (mixed(recipe, score)?.0 / 1e6).clamp(0.0, 1.0);
+        estimate(p, graded, "wilson", &|n| wilson_fraction(p, n, pooling.z()))
     };
     let metrics = METRICS
         .iter()

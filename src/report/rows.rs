@@ -194,7 +194,11 @@ fn notes(contestant: &Contestant, total: &Tally, pooling: &Pooling) -> Vec<Strin
 /// The rows' notes, each said once with the names of the rows it is about.
 pub(super) fn gathered_notes(rows: &[Row]) -> Vec<String> {
     let mut gathered: Vec<(&str, Vec<&str>)> = Vec::new();
-    for row in rows {
+    // Why a mix is not available follows from what is said of its policy.
+    let said = rows
+        .iter()
+        .filter(|row| row.mix.is_none() || row.unavailable.is_none());
+    for row in said {
         for note in &row.notes {
             match gathered.iter_mut().find(|(text, _)| text == note) {
                 Some((_, names)) => names.push(&row.policy),

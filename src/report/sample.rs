@@ -20,14 +20,15 @@ use crate::stats::{
 pub(super) enum Point {
     /// So many of so many.
     Share { hits: u64, of: u64 },
-    /// A mean of integers, times `unit`, known to lie within `bounds`.
+    /// A mean of integers, divided by `unit`, known to lie within `bounds`.
+    // Divided, because 10⁻⁹ is no float and 10⁹ is: a price of 1 prints as 1.
     Mean {
         moments: Moments,
         unit: f64,
         bounds: (f64, f64),
         method: &'static str,
     },
-    /// A ratio of two sums, times `unit`; n requests entered it.
+    /// A ratio of two sums, divided by `unit`; n requests entered it.
     Ratio { n: u64, ratio: Ratio, unit: f64 },
     /// A difference of two shares on the same requests.
     Paired { pairs: Pairs, n: u64 },
@@ -42,7 +43,7 @@ impl Point {
         })
     }
 
-    /// A mean from integer sums, times `unit`; nothing if there are no observations.
+    /// A mean from integer sums, divided by `unit`; nothing if there are no observations.
     pub(super) fn mean(
         (n, sum, square_sum): (u64, i128, i128),
         unit: f64,
@@ -60,8 +61,8 @@ impl Point {
     fn value(&self) -> f64 {
         match self {
             Self::Share { hits, of } => *hits as f64 / *of as f64,
-            Self::Mean { moments, unit, .. } => moments.mean * unit,
-            Self::Ratio { ratio, unit, .. } => ratio.value * unit,
+            Self::Mean { moments, unit, .. } => moments.mean / unit,
+            Self::Ratio { ratio, unit, .. } => ratio.value / unit,
             Self::Paired { pairs, .. } => pairs.difference(),
         }
     }
@@ -96,8 +97,8 @@ impl Point {
     fn limits(&self, weight: f64, z: f64) -> Option<Limits> {
         let n = self.n() as f64 * weight;
         let scaled = |limits: Limits, unit: f64| Limits {
-            low: limits.low * unit,
-            high: limits.high * unit,
+            low: limits.low / unit,
+            high: limits.high / unit,
         };
         let limits = match self {
             Self::Share { .. } => wilson_fraction(self.value(), n, z)?,

@@ -53,7 +53,7 @@ fn cheapest(findings: &Findings, volume: Option<f64>) -> String {
         .min_by(|(_, a), (_, b)| a.total_cmp(b));
     let Some((winner, usd)) = winner else {
         return format!(
-            "Not worse than {baseline} by more than {margin} points: {}. Which is cheapest cannot be said, because their cost is {UNKNOWN} ({}).",
+            "Shown to be not worse than {baseline} by more than {margin} points: {}. Which is cheapest cannot be said, because their cost is {UNKNOWN} ({}).",
             unpriced.join(", "),
             qualified
                 .first()
@@ -79,9 +79,9 @@ fn cheapest(findings: &Findings, volume: Option<f64>) -> String {
         ),
     };
     let mut text = format!(
-        "{} is the cheapest of {} not worse than {baseline} by more than {margin} points: {price}, accuracy difference {} points ({}).",
+        "{} is {} shown to be not worse than {baseline} by more than {margin} points: {price}, accuracy difference {} points ({}).",
         winner.policy,
-        counted(qualified.len(), policies.len()),
+        superlative("cheapest", qualified.len(), policies.len()),
         points(&winner.accuracy_difference),
         footing(findings, winner.accuracy_difference.n),
     );
@@ -181,29 +181,35 @@ fn best_in(findings: &Findings, measure: Measure) -> String {
     let requirement = if findings.requirements.is_empty() {
         String::new()
     } else {
-        " that meet every requirement".to_owned()
+        " shown to meet every requirement".to_owned()
     };
     match best {
         Some((row, estimate, _)) => format!(
-            "{} has the lowest {name} of {}{requirement}: {} ({}).",
+            "{} is {}{requirement}, {name} {} ({}).",
             row.policy,
-            counted(qualified.len(), policies.len()),
+            superlative(
+                &format!("lowest in {name}"),
+                qualified.len(),
+                policies.len()
+            ),
             in_unit(measure.unit(), estimate),
             footing(findings, estimate.n),
         ),
         None => format!(
-            "{name} is {UNKNOWN} for every one of {}{requirement}.",
-            counted(qualified.len(), policies.len())
+            "{name} is {UNKNOWN} for {} of {} policies{requirement}.",
+            whole(qualified.len() as u64),
+            whole(policies.len() as u64)
         ),
     }
 }
 
-/// `the 2 of 4 policies`.
-fn counted(some: usize, all: usize) -> String {
+/// `the cheapest of the 2 of 4 policies`, or `the only one of 4 policies` when there was no choice.
+fn superlative(adjective: &str, some: usize, all: usize) -> String {
     match (some, all) {
-        (1, 1) => "the only policy".to_owned(),
-        (some, all) if some == all => format!("the {all} policies"),
-        (some, all) => format!("the {some} of {all} policies"),
+        (1, 1) => "the only policy, and".to_owned(),
+        (1, all) => format!("the only one of {all} policies"),
+        (some, all) if some == all => format!("the {adjective} of the {all} policies"),
+        (some, all) => format!("the {adjective} of the {some} of {all} policies"),
     }
 }
 

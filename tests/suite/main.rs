@@ -1,5 +1,6 @@
 //! The one integration-test binary: a module per subject, so that builds and disk stay small.
 
 mod intervals;
+mod report;
 mod router_scenarios;
 mod tidy;
