@@ -1,1 +1,4 @@
-fn main() {}
+//! One integration binary: everything that is tested through the public interface.
+
+mod workload_recorded;
+mod workload_synthetic;
