@@ -23,7 +23,10 @@ const POLICIES: [(&str, &str); 6] = [
     ("always-small", "[fixed]\nroute = \"small\"\n"),
     ("always-large", "[fixed]\nroute = \"large\"\n"),
     ("static", include_str!("../policies/static.toml")),
-    ("capability-cost", include_str!("../policies/capability-cost.toml")),
+    (
+        "capability-cost",
+        include_str!("../policies/capability-cost.toml"),
+    ),
     ("cascade", include_str!("../policies/cascade.toml")),
     ("eval-driven", include_str!("../policies/eval-driven.toml")),
 ];
@@ -36,9 +39,15 @@ struct Inputs {
 
 fn inputs() -> Inputs {
     let mut found = Diagnostics::default();
-    let file = SourceFile::new("policies/routes.toml", include_str!("../policies/routes.toml"));
+    let file = SourceFile::new(
+        "policies/routes.toml",
+        include_str!("../policies/routes.toml"),
+    );
     let catalogue = catalogue::parse(&file, &mut found).expect("the shipped catalogue");
-    let file = SourceFile::new("workloads/support.toml", include_str!("../workloads/support.toml"));
+    let file = SourceFile::new(
+        "workloads/support.toml",
+        include_str!("../workloads/support.toml"),
+    );
     let workload = workload::parse(&file, "support", &mut found)
         .and_then(|spec| spec.build(None, &mut found))
         .expect("the shipped workload");
@@ -49,14 +58,22 @@ fn inputs() -> Inputs {
             policy::parse(&file, name, &catalogue, &mut found).expect("a shipped policy")
         })
         .collect();
-    Inputs { catalogue, workload, policies }
+    Inputs {
+        catalogue,
+        workload,
+        policies,
+    }
 }
 
 fn run(inputs: &Inputs, requests: u64, controls: bool) -> sim::Results {
     let experiment = Experiment {
         catalogue: &inputs.catalogue,
         workload: &inputs.workload,
-        policies: if controls { &inputs.policies[2..] } else { &inputs.policies },
+        policies: if controls {
+            &inputs.policies[2..]
+        } else {
+            &inputs.policies
+        },
         seed: 2026,
         requests,
         replicates: 1,
@@ -64,7 +81,8 @@ fn run(inputs: &Inputs, requests: u64, controls: bool) -> sim::Results {
         controls,
     };
     let stop = AtomicBool::new(false);
-    sim::run(&experiment, &mut Diagnostics::default(), &|_| {}, &stop).expect("the shipped files fit each other")
+    sim::run(&experiment, &mut Diagnostics::default(), &|_| {}, &stop)
+        .expect("the shipped files fit each other")
 }
 
 /// CPU time of this thread so far, in nanoseconds (Linux: first field of `schedstat`).
@@ -75,7 +93,10 @@ fn cpu_ns() -> Option<u64> {
 
 /// Million requests per second of this core's time: the best of `repeats`.
 fn best(inputs: &Inputs, repeats: usize, controls: bool) -> Option<f64> {
-    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("one thread");
+    let one = rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build()
+        .expect("one thread");
     (0..repeats)
         .filter_map(|_| {
             one.install(|| {
@@ -98,8 +119,13 @@ fn numpy() -> Result<f64, String> {
         .args(["--n", "1000000", "--threads", "1", "--reps", "5"])
         .output()
         .map_err(|error| format!("python3: {error}"))?;
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout)
-        .map_err(|_| format!("{} did not run: {}", script.display(), String::from_utf8_lossy(&output.stderr)))?;
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(|_| {
+        format!(
+            "{} did not run: {}",
+            script.display(),
+            String::from_utf8_lossy(&output.stderr)
+        )
+    })?;
     json["runs"][0]["draw_plus_policies_req_per_core_s"]
         .as_f64()
         .map(|rate| rate / 1e6)
@@ -109,7 +135,10 @@ fn numpy() -> Result<f64, String> {
 fn main() {
     let inputs = inputs();
     let mut criterion = Criterion::default().configure_from_args().sample_size(10);
-    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("one thread");
+    let one = rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build()
+        .expect("one thread");
     let mut group = criterion.benchmark_group("fused");
     group.throughput(Throughput::Elements(REQUESTS));
     group.bench_function("draw_and_six_policies", |bencher| {
@@ -128,9 +157,14 @@ fn main() {
         eprintln!("no CPU clock of a thread on this system; no ratio");
         return;
     };
-    println!("\nroutelab, draw + six policies through the router core: {ours:.2} M requests/s per core (CPU time, best of 5)");
+    println!(
+        "\nroutelab, draw + six policies through the router core: {ours:.2} M requests/s per core (CPU time, best of 5)"
+    );
     match numpy() {
-        Ok(numpy) => println!("numpy_baseline.py, draw + six policies:                {numpy:.2} M requests/s per core\nratio: {:.2}", ours / numpy),
+        Ok(numpy) => println!(
+            "numpy_baseline.py, draw + six policies:                {numpy:.2} M requests/s per core\nratio: {:.2}",
+            ours / numpy
+        ),
         Err(why) => println!("no NumPy figure to compare with ({why})"),
     }
 }

@@ -82,7 +82,10 @@ pub struct Requirement {
 
 impl Requirement {
     /// No requirement.
-    pub const NONE: Self = Self { residency: Regions::ALL, local_only: false };
+    pub const NONE: Self = Self {
+        residency: Regions::ALL,
+        local_only: false,
+    };
 
     /// Both requirements at once.
     #[must_use]
@@ -161,7 +164,10 @@ impl Catalogue {
     /// The route of this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<RouteId> {
-        self.routes.iter().position(|route| route.name == name).map(|index| RouteId(index as u16))
+        self.routes
+            .iter()
+            .position(|route| route.name == name)
+            .map(|index| RouteId(index as u16))
     }
 
     /// All names, in order.
@@ -172,8 +178,15 @@ impl Catalogue {
     /// What a request of this tenant and data class needs. A data class without a rule is `None`:
     /// refusing is the caller's duty, guessing would not be safe.
     #[must_use]
-    pub fn requirement(&self, tenant: Option<&str>, data_class: Option<&str>) -> Option<Requirement> {
-        let tenant = tenant.and_then(|name| self.tenants.get(name)).copied().unwrap_or(self.default);
+    pub fn requirement(
+        &self,
+        tenant: Option<&str>,
+        data_class: Option<&str>,
+    ) -> Option<Requirement> {
+        let tenant = tenant
+            .and_then(|name| self.tenants.get(name))
+            .copied()
+            .unwrap_or(self.default);
         match data_class {
             None => Some(tenant),
             Some(name) => self.data_classes.get(name).map(|class| tenant.and(*class)),
@@ -186,12 +199,12 @@ impl Catalogue {
         let route = &self.routes[route.0 as usize];
         let fits = match (need.input_tokens.get(), route.context_tokens.get()) {
             (Some(input), Some(window)) => {
-                u64::from(input) + u64::from(need.output_cap.get().unwrap_or(0)) <= u64::from(window)
+                u64::from(input) + u64::from(need.output_cap.get().unwrap_or(0))
+                    <= u64::from(window)
             }
             _ => true,
         };
-        fits
-            && (route.tools || !need.tools)
+        fits && (route.tools || !need.tools)
             && route.residency.is_subset_of(need.residency)
             && (route.local || !need.local_only)
     }

@@ -78,7 +78,11 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => {
             // Clap says by itself whether it goes to stdout (help, version) or stderr.
-            let code = if error.use_stderr() { Exit::BadInput } else { Exit::Fine };
+            let code = if error.use_stderr() {
+                Exit::BadInput
+            } else {
+                Exit::Fine
+            };
             let _ = error.print();
             return ExitCode::from(code as u8);
         }

@@ -59,7 +59,9 @@ pub struct Kind {
 
 impl fmt::Debug for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kind").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Kind")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -223,7 +225,9 @@ pub struct Setup<'a> {
 
 impl fmt::Debug for Setup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Setup").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Setup")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -292,11 +296,19 @@ impl<'a> Setup<'a> {
     }
 }
 
-fn index_of(what: &str, name: &At<String>, known: &[String], warnings: &mut Diagnostics) -> Option<u16> {
+fn index_of(
+    what: &str,
+    name: &At<String>,
+    known: &[String],
+    warnings: &mut Diagnostics,
+) -> Option<u16> {
     let found = known.iter().position(|known| *known == name.value);
     if found.is_none() {
-        let mut warning = Diagnostic::warning(format!("no request of this workload has {what} `{}`", name.value))
-            .at(name.location.clone());
+        let mut warning = Diagnostic::warning(format!(
+            "no request of this workload has {what} `{}`",
+            name.value
+        ))
+        .at(name.location.clone());
         if let Some(near) = crate::source::nearest(&name.value, known.iter().map(String::as_str)) {
             warning = warning.help(format!("did you mean `{near}`?"));
         }

@@ -139,11 +139,17 @@ pub fn run(
     };
     let replicates = experiment.replicates.max(1);
     let first = Field::build(experiment, &world, 0, warnings);
-    let baselines = first.baselines(experiment.baseline).map_err(Stopped::Invalid)?;
+    let baselines = first
+        .baselines(experiment.baseline)
+        .map_err(Stopped::Invalid)?;
     let mut results = Results {
         routes: experiment.catalogue.names().map(str::to_owned).collect(),
         workload: experiment.workload.name.clone(),
-        evidence: if experiment.workload.is_recorded() { Evidence::Paired } else { Evidence::Simulated },
+        evidence: if experiment.workload.is_recorded() {
+            Evidence::Paired
+        } else {
+            Evidence::Simulated
+        },
         requests,
         replicates: u64::from(replicates),
         shared_rows: experiment.workload.is_recorded(),
@@ -154,15 +160,32 @@ pub fn run(
     let mut first = Some(first);
     for replicate in 0..replicates {
         // Warnings are the same in every replicate, so only the first one's are kept.
-        let field = first
-            .take()
-            .unwrap_or_else(|| Field::build(experiment, &world, replicate, &mut Diagnostics::default()));
-        let key = DrawKey { seed: experiment.seed, domain: Domain::Traffic, replicate };
-        let sums = run_field(&world, &field, &results.baselines, key, requests, tick, stop);
+        let field = first.take().unwrap_or_else(|| {
+            Field::build(experiment, &world, replicate, &mut Diagnostics::default())
+        });
+        let key = DrawKey {
+            seed: experiment.seed,
+            domain: Domain::Traffic,
+            replicate,
+        };
+        let sums = run_field(
+            &world,
+            &field,
+            &results.baselines,
+            key,
+            requests,
+            tick,
+            stop,
+        );
         if stop.load(Ordering::Relaxed) {
             return Err(Stopped::Interrupted);
         }
-        for ((contestant, tally), pairs) in results.contestants.iter_mut().zip(sums.tallies).zip(sums.pairs) {
+        for ((contestant, tally), pairs) in results
+            .contestants
+            .iter_mut()
+            .zip(sums.tallies)
+            .zip(sums.pairs)
+        {
             contestant.tallies.push(tally);
             for (all, pair) in contestant.pairs.iter_mut().zip(pairs) {
                 all.push(pair);
@@ -196,7 +219,9 @@ fn run_field(
     if field.stateful() {
         // What a stateful policy decides depends on all earlier requests: one scratch, in order.
         let mut scratch = episode::Scratch::new(world, field);
-        return (0..chunks).fold(empty(), |sums, index| sums.merge(chunk(&mut scratch, index)));
+        return (0..chunks).fold(empty(), |sums, index| {
+            sums.merge(chunk(&mut scratch, index))
+        });
     }
     (0..chunks)
         .into_par_iter()
@@ -230,7 +255,12 @@ fn prepare<'a>(experiment: &Experiment<'a>) -> Result<World<'a>, Diagnostics> {
     }
     for policy in experiment.policies {
         for route in policy.spec.routes() {
-            if world[route.0 as usize] == NOT_IN_WORLD && !wrong.0.iter().any(|one| one.message.contains(&catalogue.routes[route.0 as usize].name)) {
+            if world[route.0 as usize] == NOT_IN_WORLD
+                && !wrong.0.iter().any(|one| {
+                    one.message
+                        .contains(&catalogue.routes[route.0 as usize].name)
+                })
+            {
                 let name = &catalogue.routes[route.0 as usize].name;
                 wrong.push(
                     crate::source::Diagnostic::error(format!(
@@ -243,12 +273,25 @@ fn prepare<'a>(experiment: &Experiment<'a>) -> Result<World<'a>, Diagnostics> {
         }
     }
     // Requirements by (tenant, data class), the last row and column standing for "none".
-    let tenants = workload.tenants.iter().map(|name| Some(name.as_str())).chain([None]);
-    let classes: Vec<Option<&str>> = workload.data_classes.iter().map(|name| Some(name.as_str())).chain([None]).collect();
+    let tenants = workload
+        .tenants
+        .iter()
+        .map(|name| Some(name.as_str()))
+        .chain([None]);
+    let classes: Vec<Option<&str>> = workload
+        .data_classes
+        .iter()
+        .map(|name| Some(name.as_str()))
+        .chain([None])
+        .collect();
     let mut requirements = Vec::new();
     for tenant in tenants {
         for class in &classes {
-            requirements.push(catalogue.requirement(tenant, *class).unwrap_or(Requirement::NONE));
+            requirements.push(
+                catalogue
+                    .requirement(tenant, *class)
+                    .unwrap_or(Requirement::NONE),
+            );
         }
     }
     for class in &workload.data_classes {

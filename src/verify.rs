@@ -71,8 +71,12 @@ impl Verifier {
 }
 
 fn read_simulated(mut table: Table<'_>) -> Option<Verifier> {
-    let correct = table.require("accept_if_correct").and_then(|value| value.probability());
-    let wrong = table.require("accept_if_wrong").and_then(|value| value.probability());
+    let correct = table
+        .require("accept_if_correct")
+        .and_then(|value| value.probability());
+    let wrong = table
+        .require("accept_if_wrong")
+        .and_then(|value| value.probability());
     table.finish();
     Some(Verifier::Simulated(Simulated::new(correct?, wrong?)))
 }
@@ -83,7 +87,10 @@ mod tests {
 
     #[test]
     fn graded_answers_are_accepted_in_proportion_to_their_grade() {
-        let verifier = Simulated::new(Probability::new(0.75).unwrap(), Probability::new(0.25).unwrap());
+        let verifier = Simulated::new(
+            Probability::new(0.75).unwrap(),
+            Probability::new(0.25).unwrap(),
+        );
         let half = Score::from_fraction(0.5).unwrap();
         assert_eq!(verifier.accepts(half, (1 << 31) - 1), Some(true));
         assert_eq!(verifier.accepts(half, 1 << 31), Some(false));

@@ -40,10 +40,11 @@ pub fn parse(file: &Arc<SourceFile>, diagnostics: &mut Diagnostics) -> Option<Ca
             reader.route(&name, &value);
         }
     }
-    let (default, tenants, data_classes) = match root.require("require").and_then(|value| value.table()) {
-        Some(table) => reader.require(table),
-        None => (Requirement::NONE, BTreeMap::new(), BTreeMap::new()),
-    };
+    let (default, tenants, data_classes) =
+        match root.require("require").and_then(|value| value.table()) {
+            Some(table) => reader.require(table),
+            None => (Requirement::NONE, BTreeMap::new(), BTreeMap::new()),
+        };
     let mut catalogue = Catalogue {
         routes: reader.routes,
         providers: reader.providers,
@@ -72,15 +73,20 @@ struct Reader {
 impl Reader {
     fn provider(&mut self, name: &At<String>, value: &Value<'_>) {
         check_name("provider", name, value);
-        let Some(mut table) = value.table() else { return };
+        let Some(mut table) = value.table() else {
+            return;
+        };
         let names = KINDS.map(|(name, _)| name);
-        let kind = table.require("kind").and_then(|value| value.one_of("provider kind", &names));
+        let kind = table
+            .require("kind")
+            .and_then(|value| value.one_of("provider kind", &names));
         let base_url = table.get("base_url").and_then(|value| value.string());
         if let Some(url) = &base_url
             && !(url.value.starts_with("http://") || url.value.starts_with("https://"))
         {
             table.context().report(
-                Diagnostic::error(format!("`{}` is no http or https address", url.value)).at(url.location.clone()),
+                Diagnostic::error(format!("`{}` is no http or https address", url.value))
+                    .at(url.location.clone()),
             );
         }
         let api_key_env = table.get("api_key_env").and_then(|value| value.string());
@@ -89,9 +95,11 @@ impl Reader {
             if env.value.is_empty() || !env.value.chars().all(plain) {
                 // The text may be a key that was pasted here, so it is not repeated.
                 table.context().report(
-                    Diagnostic::error("`api_key_env` must be the name of an environment variable, in capitals")
-                        .at(env.location.clone().without_excerpt())
-                        .help("the key itself never stands in a file"),
+                    Diagnostic::error(
+                        "`api_key_env` must be the name of an environment variable, in capitals",
+                    )
+                    .at(env.location.clone().without_excerpt())
+                    .help("the key itself never stands in a file"),
                 );
             }
         }
@@ -109,7 +117,11 @@ impl Reader {
     /// Index of a provider by name; the four wire formats are providers of their own.
     fn provider_index(&mut self, value: &Value<'_>) -> Option<usize> {
         let name = value.string()?;
-        if let Some(index) = self.providers.iter().position(|provider| provider.name == name.value) {
+        if let Some(index) = self
+            .providers
+            .iter()
+            .position(|provider| provider.name == name.value)
+        {
             return Some(index);
         }
         if let Some((builtin, kind)) = KINDS.iter().find(|(builtin, _)| *builtin == name.value) {
@@ -127,20 +139,28 @@ impl Reader {
             });
             return Some(self.providers.len() - 1);
         }
-        let known: Vec<&str> =
-            self.providers.iter().map(|provider| provider.name.as_str()).chain(KINDS.map(|(name, _)| name)).collect();
+        let known: Vec<&str> = self
+            .providers
+            .iter()
+            .map(|provider| provider.name.as_str())
+            .chain(KINDS.map(|(name, _)| name))
+            .collect();
         value.report_diagnostic(name.unknown("provider", known.iter().copied()));
         None
     }
 
     fn route(&mut self, name: &At<String>, value: &Value<'_>) {
         check_name("route", name, value);
-        let Some(mut table) = value.table() else { return };
+        let Some(mut table) = value.table() else {
+            return;
+        };
         if self.routes.len() == ROUTES_MAX {
             table.error(format!("at most {ROUTES_MAX} routes fit in one catalogue"));
             return;
         }
-        let provider = table.require("provider").and_then(|value| self.provider_index(&value));
+        let provider = table
+            .require("provider")
+            .and_then(|value| self.provider_index(&value));
         let model = table.require("model").and_then(|value| value.string());
         let region = table.get("region").and_then(|value| value.string());
         let residency = match table.get("residency") {
@@ -166,10 +186,18 @@ impl Reader {
             }
         };
         let priced_on = table.get("priced_on").and_then(|value| value.date());
-        let context_tokens =
-            table.get("context_tokens").and_then(|value| value.integer_in(1, 1_000_000_000)).map(|n| n as u32);
-        let tools = table.get("tools").and_then(|value| value.boolean()).unwrap_or(true);
-        let local = table.get("local").and_then(|value| value.boolean()).unwrap_or(false);
+        let context_tokens = table
+            .get("context_tokens")
+            .and_then(|value| value.integer_in(1, 1_000_000_000))
+            .map(|n| n as u32);
+        let tools = table
+            .get("tools")
+            .and_then(|value| value.boolean())
+            .unwrap_or(true);
+        let local = table
+            .get("local")
+            .and_then(|value| value.boolean())
+            .unwrap_or(false);
         table.finish();
         self.routes.push(Route {
             name: name.value.clone(),
@@ -198,7 +226,9 @@ impl Reader {
             let index = match self.regions.iter().position(|known| *known == tag.value) {
                 Some(index) => index,
                 None if self.regions.len() == REGIONS_MAX => {
-                    value.error(format!("at most {REGIONS_MAX} different regions fit in one catalogue"));
+                    value.error(format!(
+                        "at most {REGIONS_MAX} different regions fit in one catalogue"
+                    ));
                     return None;
                 }
                 None => {
@@ -214,8 +244,15 @@ impl Reader {
     fn require(
         &mut self,
         mut table: Table<'_>,
-    ) -> (Requirement, BTreeMap<String, Requirement>, BTreeMap<String, Requirement>) {
-        let default = table.require("default").and_then(|value| self.requirement(&value)).unwrap_or(Requirement::NONE);
+    ) -> (
+        Requirement,
+        BTreeMap<String, Requirement>,
+        BTreeMap<String, Requirement>,
+    ) {
+        let default = table
+            .require("default")
+            .and_then(|value| self.requirement(&value))
+            .unwrap_or(Requirement::NONE);
         let mut group = |reader: &mut Self, key: &str| {
             let mut rules = BTreeMap::new();
             if let Some(mut table) = table.get(key).and_then(|value| value.table()) {
@@ -238,9 +275,9 @@ impl Reader {
         let mut table = value.table()?;
         let residency = match table.require("residency") {
             // A word, so that "no restriction" is said and not left out.
-            Some(value) if value.is_str() => {
-                value.one_of("residency", &["anywhere"]).map(|_| Regions::ALL)
-            }
+            Some(value) if value.is_str() => value
+                .one_of("residency", &["anywhere"])
+                .map(|_| Regions::ALL),
             Some(value) => {
                 let before = self.regions.len();
                 let set = self.regions(&value);
@@ -248,7 +285,9 @@ impl Reader {
                     let known: Vec<String> = self.regions[..before].to_vec();
                     for tag in value.strings().unwrap_or_default() {
                         if !known.contains(&tag.value) {
-                            value.report_diagnostic(tag.unknown("region", known.iter().map(String::as_str)));
+                            value.report_diagnostic(
+                                tag.unknown("region", known.iter().map(String::as_str)),
+                            );
                         }
                     }
                     self.regions.truncate(before);
@@ -259,16 +298,26 @@ impl Reader {
             }
             None => None,
         };
-        let local_only = table.get("local_only").and_then(|value| value.boolean()).unwrap_or(false);
+        let local_only = table
+            .get("local_only")
+            .and_then(|value| value.boolean())
+            .unwrap_or(false);
         table.finish();
-        Some(Requirement { residency: residency?, local_only })
+        Some(Requirement {
+            residency: residency?,
+            local_only,
+        })
     }
 }
 
 fn read_price(value: &Value<'_>) -> Option<Price> {
     let mut table = value.table()?;
     let mut part = |key: &str, required: bool| -> Option<TokenPrice> {
-        let value = if required { table.require(key) } else { table.get(key) }?;
+        let value = if required {
+            table.require(key)
+        } else {
+            table.get(key)
+        }?;
         let usd = value.number()?;
         let price = TokenPrice::from_usd_per_mtok(usd);
         if price.is_none() {
@@ -280,19 +329,29 @@ fn read_price(value: &Value<'_>) -> Option<Price> {
         price
     };
     let (input, output) = (part("input", true), part("output", true));
-    let (cached_input, cache_write, reasoning) =
-        (part("cached_input", false), part("cache_write", false), part("reasoning", false));
+    let (cached_input, cache_write, reasoning) = (
+        part("cached_input", false),
+        part("cache_write", false),
+        part("reasoning", false),
+    );
     table.finish();
-    Some(Price { input: input?, output: output?, cached_input, cache_write, reasoning })
+    Some(Price {
+        input: input?,
+        output: output?,
+        cached_input,
+        cache_write,
+        reasoning,
+    })
 }
 
 fn check_name(what: &str, name: &At<String>, value: &Value<'_>) {
     let chars = name.value.chars().count();
     if chars == 0 || chars > NAME_CHARS_MAX || name.value.chars().any(char::is_control) {
         value.report_diagnostic(
-            Diagnostic::error(format!("a {what}'s name has 1 to {NAME_CHARS_MAX} characters and no control characters"))
-                .at(name.location.clone()),
+            Diagnostic::error(format!(
+                "a {what}'s name has 1 to {NAME_CHARS_MAX} characters and no control characters"
+            ))
+            .at(name.location.clone()),
         );
     }
 }
-

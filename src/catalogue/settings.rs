@@ -2,8 +2,8 @@
 
 use super::Catalogue;
 use crate::router::{
-    BreakerScope, BreakerSpec, CooldownSpec, CredentialId, FaultKind, HintUse, Jitter, Kinds, Limits, ProviderId,
-    RouteSpec, Router, RouterConfig, Scope, Trip, preset,
+    BreakerScope, BreakerSpec, CooldownSpec, CredentialId, FaultKind, HintUse, Jitter, Kinds,
+    Limits, ProviderId, RouteSpec, Router, RouterConfig, Scope, Trip, preset,
 };
 use crate::source::{Table, Value};
 use crate::units::Duration;
@@ -13,20 +13,35 @@ const SECONDS_MAX: f64 = 86_400.0;
 
 /// Reads `[router]` into the catalogue; without it the defaults stand.
 pub(super) fn read(value: Option<&Value<'_>>, catalogue: &mut Catalogue) {
-    let Some(mut table) = value.and_then(Value::table) else { return };
+    let Some(mut table) = value.and_then(Value::table) else {
+        return;
+    };
     let names: Vec<&str> = preset::PRESETS.iter().map(|preset| preset.name).collect();
-    let preset = table.get("preset").and_then(|value| value.one_of("preset", &names));
+    let preset = table
+        .get("preset")
+        .and_then(|value| value.one_of("preset", &names));
     let (mut config, mut limits) = match preset {
-        Some(index) => ((preset::PRESETS[index].config)(), preset::PRESETS[index].limits),
+        Some(index) => (
+            (preset::PRESETS[index].config)(),
+            preset::PRESETS[index].limits,
+        ),
         None => (RouterConfig::default(), Limits::default()),
     };
-    if let Some(attempts) = table.get("attempts_max").and_then(|value| value.integer_in(1, 100)) {
+    if let Some(attempts) = table
+        .get("attempts_max")
+        .and_then(|value| value.integer_in(1, 100))
+    {
         config.attempts_max = attempts as u8;
     }
-    if let Some(retries) = table.get("retries_per_call").and_then(|value| value.integer_in(0, 255)) {
+    if let Some(retries) = table
+        .get("retries_per_call")
+        .and_then(|value| value.integer_in(0, 255))
+    {
         config.retries_per_call = Some(retries as u8);
     }
-    set(&mut table, "deadline_s", |deadline| config.call_deadline = Some(deadline));
+    set(&mut table, "deadline_s", |deadline| {
+        config.call_deadline = Some(deadline)
+    });
     set(&mut table, "ttft_max_s", |limit| limits.ttft = limit);
     set(&mut table, "gap_max_s", |limit| limits.gap = limit);
     set(&mut table, "attempt_max_s", |limit| limits.attempt = limit);
@@ -34,32 +49,59 @@ pub(super) fn read(value: Option<&Value<'_>>, catalogue: &mut Catalogue) {
         set(&mut wait, "base_s", |base| config.wait.base = base);
         set(&mut wait, "cap_s", |cap| config.wait.cap = cap);
         set(&mut wait, "wait_max_s", |max| config.wait.wait_max = max);
-        if let Some(extra) = wait.get("extra_max_s").and_then(|value| value.number_in(0.0, SECONDS_MAX)) {
+        if let Some(extra) = wait
+            .get("extra_max_s")
+            .and_then(|value| value.number_in(0.0, SECONDS_MAX))
+        {
             config.wait.extra = Duration::from_secs_f64(extra);
         }
         if let Some(factor) = wait.get("factor").and_then(|value| value.integer_in(1, 10)) {
             config.wait.factor = factor as u32;
         }
-        let jitters = [("none", Jitter::None), ("full", Jitter::Full), ("equal", Jitter::Equal)];
-        if let Some(index) = wait.get("jitter").and_then(|v| v.one_of("jitter", &jitters.map(|(name, _)| name))) {
+        let jitters = [
+            ("none", Jitter::None),
+            ("full", Jitter::Full),
+            ("equal", Jitter::Equal),
+        ];
+        if let Some(index) = wait
+            .get("jitter")
+            .and_then(|v| v.one_of("jitter", &jitters.map(|(name, _)| name)))
+        {
             config.wait.jitter = jitters[index].1;
         }
-        let hints = [("longer", HintUse::Longer), ("instead", HintUse::Instead), ("ignored", HintUse::Ignored)];
-        if let Some(index) = wait.get("hint").and_then(|v| v.one_of("use of a hint", &hints.map(|(name, _)| name))) {
+        let hints = [
+            ("longer", HintUse::Longer),
+            ("instead", HintUse::Instead),
+            ("ignored", HintUse::Ignored),
+        ];
+        if let Some(index) = wait
+            .get("hint")
+            .and_then(|v| v.one_of("use of a hint", &hints.map(|(name, _)| name)))
+        {
             config.wait.hint = hints[index].1;
         }
         wait.finish();
     }
     if let Some(value) = table.get("breaker") {
-        config.breaker = if value.is_table() { read_breaker(&value, config.breaker) } else { off(&value, config.breaker) };
+        config.breaker = if value.is_table() {
+            read_breaker(&value, config.breaker)
+        } else {
+            off(&value, config.breaker)
+        };
     }
     if let Some(value) = table.get("cooldown") {
-        config.cooldown = if value.is_table() { read_cooldown(&value, config.cooldown) } else { off(&value, config.cooldown) };
+        config.cooldown = if value.is_table() {
+            read_cooldown(&value, config.cooldown)
+        } else {
+            off(&value, config.cooldown)
+        };
     }
     if let Some(mut faults) = table.get("fault").and_then(|value| value.table()) {
         for (name, value) in faults.entries() {
             let Some(kind) = FaultKind::from_name(&name.value) else {
-                value.report_diagnostic(name.unknown("kind of failure", FaultKind::ALL.map(FaultKind::name)));
+                value.report_diagnostic(
+                    name.unknown("kind of failure", FaultKind::ALL.map(FaultKind::name)),
+                );
                 continue;
             };
             read_fault(kind, &value, &mut config);
@@ -71,10 +113,16 @@ pub(super) fn read(value: Option<&Value<'_>>, catalogue: &mut Catalogue) {
 }
 
 fn read_fault(kind: FaultKind, value: &Value<'_>, config: &mut RouterConfig) {
-    let Some(mut table) = value.table() else { return };
+    let Some(mut table) = value.table() else {
+        return;
+    };
     let mut flag = |key: &str, set: &mut Kinds| {
         if let Some(on) = table.get(key).and_then(|value| value.boolean()) {
-            *set = if on { set.with(kind) } else { set.without(kind) };
+            *set = if on {
+                set.with(kind)
+            } else {
+                set.without(kind)
+            };
         }
     };
     flag("retry", &mut config.tables.retry_here);
@@ -87,7 +135,10 @@ fn read_fault(kind: FaultKind, value: &Value<'_>, config: &mut RouterConfig) {
         ("credential", Scope::Credential),
         ("provider", Scope::Provider),
     ];
-    if let Some(index) = table.get("scope").and_then(|value| value.one_of("scope", &scopes.map(|(name, _)| name))) {
+    if let Some(index) = table
+        .get("scope")
+        .and_then(|value| value.one_of("scope", &scopes.map(|(name, _)| name)))
+    {
         config.tables.scope[kind as usize] = scopes[index].1;
     }
     table.finish();
@@ -96,16 +147,24 @@ fn read_fault(kind: FaultKind, value: &Value<'_>, config: &mut RouterConfig) {
 fn read_breaker(value: &Value<'_>, from: Option<BreakerSpec>) -> Option<BreakerSpec> {
     let mut spec = from.unwrap_or_default();
     let mut table = value.table()?;
-    if let Some(failures) = table.get("failures").and_then(|value| value.integer_in(1, 1_000_000)) {
+    if let Some(failures) = table
+        .get("failures")
+        .and_then(|value| value.integer_in(1, 1_000_000))
+    {
         spec.trip = Trip::Consecutive(failures as u32);
     }
-    set(&mut table, "cooldown_s", |cooldown| spec.cooldown = cooldown);
+    set(&mut table, "cooldown_s", |cooldown| {
+        spec.cooldown = cooldown
+    });
     let scopes = [
         ("route", BreakerScope::Route),
         ("credential", BreakerScope::Credential),
         ("provider", BreakerScope::Provider),
     ];
-    if let Some(index) = table.get("scope").and_then(|value| value.one_of("scope", &scopes.map(|(name, _)| name))) {
+    if let Some(index) = table
+        .get("scope")
+        .and_then(|value| value.one_of("scope", &scopes.map(|(name, _)| name)))
+    {
         spec.scope = scopes[index].1;
     }
     if let Some(stops) = table.get("stops_retries").and_then(|value| value.boolean()) {
@@ -128,7 +187,9 @@ fn read_cooldown(value: &Value<'_>, from: Option<CooldownSpec>) -> Option<Cooldo
         for name in kinds {
             match FaultKind::from_name(&name.value) {
                 Some(kind) => set = set.with(kind),
-                None => value.report_diagnostic(name.unknown("kind of failure", FaultKind::ALL.map(FaultKind::name))),
+                None => value.report_diagnostic(
+                    name.unknown("kind of failure", FaultKind::ALL.map(FaultKind::name)),
+                ),
             }
         }
         spec.kinds = set;

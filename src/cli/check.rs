@@ -23,7 +23,11 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
     let mut reader = Reader::default();
     let default = ["policies", "workloads"].map(PathBuf::from);
-    let paths = if arguments.paths.is_empty() { &default[..] } else { &arguments.paths[..] };
+    let paths = if arguments.paths.is_empty() {
+        &default[..]
+    } else {
+        &arguments.paths[..]
+    };
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -48,7 +52,11 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
                 counts[1] += 1;
                 let routes = arguments.routes.clone().unwrap_or_else(|| {
                     let beside = path.parent().unwrap_or(Path::new("")).join("routes.toml");
-                    if beside.is_file() { beside } else { PathBuf::from("policies/routes.toml") }
+                    if beside.is_file() {
+                        beside
+                    } else {
+                        PathBuf::from("policies/routes.toml")
+                    }
                 });
                 let index = catalogue(&mut reader, &mut catalogues, &routes);
                 if let Some(catalogue) = &catalogues[index].1 {
@@ -113,7 +121,11 @@ fn what(reader: &mut Reader, path: &Path) -> Option<What> {
 }
 
 /// Reads a catalogue once; its index in the list.
-fn catalogue(reader: &mut Reader, known: &mut Vec<(PathBuf, Option<Catalogue>)>, path: &Path) -> usize {
+fn catalogue(
+    reader: &mut Reader,
+    known: &mut Vec<(PathBuf, Option<Catalogue>)>,
+    path: &Path,
+) -> usize {
     if let Some(index) = known.iter().position(|(other, _)| other == path) {
         return index;
     }
@@ -123,7 +135,9 @@ fn catalogue(reader: &mut Reader, known: &mut Vec<(PathBuf, Option<Catalogue>)>,
             reader.found.push(warning);
         }
         if catalogue.routes.is_empty() {
-            reader.found.push(Diagnostic::error(format!("`{}` has no route", shown(path))));
+            reader
+                .found
+                .push(Diagnostic::error(format!("`{}` has no route", shown(path))));
         }
     }
     known.push((path.to_owned(), read));
@@ -141,7 +155,10 @@ fn stale(catalogue: &Catalogue, today: i64) -> Vec<Diagnostic> {
         };
         match route.priced_on {
             None => warn(
-                format!("nobody knows how old the price of route `{}` is", route.name),
+                format!(
+                    "nobody knows how old the price of route `{}` is",
+                    route.name
+                ),
                 "add `priced_on = YYYY-MM-DD`, the day you read the price",
             ),
             Some((year, month, day)) => {
@@ -152,13 +169,19 @@ fn stale(catalogue: &Catalogue, today: i64) -> Vec<Diagnostic> {
                         "read it again and set `priced_on`",
                     );
                 } else if age < 0 {
-                    warn(format!("the price of route `{}` was read in the future", route.name), "correct `priced_on`");
+                    warn(
+                        format!("the price of route `{}` was read in the future", route.name),
+                        "correct `priced_on`",
+                    );
                 }
             }
         }
         if !is_pinned(&route.model) {
             warn(
-                format!("model `{}` of route `{}` is not pinned to a version", route.model, route.name),
+                format!(
+                    "model `{}` of route `{}` is not pinned to a version",
+                    route.model, route.name
+                ),
                 "name a dated snapshot if the provider has one: an alias changes under you",
             );
         }

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::Exit;
 use super::inputs::{self, Inputs};
 use super::screen::Screen;
-use super::Exit;
 use crate::report::{self, Manifest, Options, Outcome, Renderer};
 use crate::sim::{self, Experiment, Stopped};
 use crate::source::{Diagnostic, Diagnostics};
@@ -93,21 +93,32 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         minimize: arguments.minimize.clone(),
         ..Options::default()
     };
-    let findings = match report::findings(&results, &options, manifest(&inputs, arguments, command_line)) {
+    let findings = match report::findings(
+        &results,
+        &options,
+        manifest(&inputs, arguments, command_line),
+    ) {
         Ok(findings) => findings,
         Err(errors) => {
-            screen.complain(&Diagnostics(errors.into_iter().map(Diagnostic::error).collect()));
+            screen.complain(&Diagnostics(
+                errors.into_iter().map(Diagnostic::error).collect(),
+            ));
             return Exit::BadInput;
         }
     };
     if let Some(folder) = &arguments.report
         && let Err(error) = write(folder, &findings)
     {
-        screen.say(&format!("error: cannot write the report to `{}`: {error}", folder.display()));
+        screen.say(&format!(
+            "error: cannot write the report to `{}`: {error}",
+            folder.display()
+        ));
         return Exit::Failure;
     }
     // The parser admits only names of renderers.
-    let Some(renderer) = Renderer::named(&arguments.format) else { return Exit::BadInput };
+    let Some(renderer) = Renderer::named(&arguments.format) else {
+        return Exit::BadInput;
+    };
     let printed = screen.print(&(renderer.render)(&findings));
     if printed != Exit::Fine {
         return printed;
@@ -118,7 +129,12 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
             Outcome::Fail => "the whole interval is on the wrong side",
             Outcome::Inconclusive { why, .. } => why,
         };
-        screen.say(&format!("{}: {} of `{}`: {why}", judgement.outcome.word(), judgement.requirement, judgement.policy));
+        screen.say(&format!(
+            "{}: {} of `{}`: {why}",
+            judgement.outcome.word(),
+            judgement.requirement,
+            judgement.policy
+        ));
     }
     match findings.exit_code() {
         100 => Exit::RequirementFailed,
@@ -141,13 +157,17 @@ fn simulate(
             std::process::exit(Exit::Interrupted as i32);
         }
     });
-    let total = experiment.requests.saturating_mul(u64::from(experiment.replicates));
+    let total = experiment
+        .requests
+        .saturating_mul(u64::from(experiment.replicates));
     let progress = if arguments.quiet || !screen.is_watched() {
         ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
     } else {
         ProgressBar::new(total)
     };
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos} of {human_len} requests, {per_sec}, {eta} left") {
+    if let Ok(style) = ProgressStyle::with_template(
+        "{bar:30} {human_pos} of {human_len} requests, {per_sec}, {eta} left",
+    ) {
         progress.set_style(style);
     }
     let mut pool = rayon::ThreadPoolBuilder::new();
@@ -158,7 +178,8 @@ fn simulate(
         screen.say(&format!("error: cannot start the threads: {error}"));
         Exit::Failure
     })?;
-    let results = pool.install(|| sim::run(experiment, warnings, &|done| progress.inc(done), &stop));
+    let results =
+        pool.install(|| sim::run(experiment, warnings, &|done| progress.inc(done), &stop));
     progress.finish_and_clear();
     results.map_err(|stopped| match stopped {
         Stopped::Invalid(found) => {
@@ -166,7 +187,10 @@ fn simulate(
             Exit::BadInput
         }
         Stopped::Interrupted => {
-            screen.say(&format!("interrupted after {} of {total} requests; nothing was written", progress.position()));
+            screen.say(&format!(
+                "interrupted after {} of {total} requests; nothing was written",
+                progress.position()
+            ));
             Exit::Interrupted
         }
     })
@@ -194,9 +218,16 @@ fn command(command_line: &[OsString]) -> Vec<String> {
         let dropped = ["--threads", "--report", "--color"];
         if dropped.contains(&text.as_ref()) {
             skip_value = true;
-        } else if !dropped.iter().any(|flag| text.strip_prefix(flag).is_some_and(|rest| rest.starts_with('='))) {
+        } else if !dropped.iter().any(|flag| {
+            text.strip_prefix(flag)
+                .is_some_and(|rest| rest.starts_with('='))
+        }) {
             let path = Path::new(argument);
-            kept.push(if path.is_absolute() { inputs::shown(path) } else { text.into_owned() });
+            kept.push(if path.is_absolute() {
+                inputs::shown(path)
+            } else {
+                text.into_owned()
+            });
         }
     }
     kept
@@ -217,7 +248,9 @@ fn write(folder: &Path, findings: &report::Findings) -> std::io::Result<()> {
 fn parse_count(text: &str) -> Result<u64, String> {
     let count = parse_volume(text)?;
     if count.fract() != 0.0 || !(1.0..=REQUESTS_MAX as f64).contains(&count) {
-        return Err(format!("expected a whole number from 1 to {REQUESTS_MAX}, such as 6000 or 100M"));
+        return Err(format!(
+            "expected a whole number from 1 to {REQUESTS_MAX}, such as 6000 or 100M"
+        ));
     }
     Ok(count as u64)
 }
@@ -253,8 +286,22 @@ mod tests {
 
     #[test]
     fn what_cannot_change_the_result_is_not_in_the_manifest() {
-        let line = ["/usr/bin/routelab", "compare", "w.toml", "--threads", "7", "--report=out", "-q", "--seed", "3", "--color=never"];
+        let line = [
+            "/usr/bin/routelab",
+            "compare",
+            "w.toml",
+            "--threads",
+            "7",
+            "--report=out",
+            "-q",
+            "--seed",
+            "3",
+            "--color=never",
+        ];
         let line: Vec<OsString> = line.iter().map(OsString::from).collect();
-        assert_eq!(command(&line), ["routelab", "compare", "w.toml", "--seed", "3"]);
+        assert_eq!(
+            command(&line),
+            ["routelab", "compare", "w.toml", "--seed", "3"]
+        );
     }
 }

@@ -57,5 +57,7 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
 
 /// Names come from files: control characters must not reach the terminal.
 fn visible(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
 }

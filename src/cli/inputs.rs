@@ -65,7 +65,10 @@ impl Reader {
         match String::from_utf8(bytes) {
             Ok(text) => {
                 // A byte-order mark is an editor's habit, not a part of the text.
-                let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+                let text = text
+                    .strip_prefix('\u{feff}')
+                    .map(str::to_owned)
+                    .unwrap_or(text);
                 Some(SourceFile::new(shown, text))
             }
             Err(error) => {
@@ -123,8 +126,11 @@ impl Reader {
                 let found = policy_files(path);
                 if found.is_empty() {
                     self.found.push(
-                        Diagnostic::error(format!("there is no policy in the folder `{}`", shown(path)))
-                            .help("a policy is a TOML file whose name is the policy's name"),
+                        Diagnostic::error(format!(
+                            "there is no policy in the folder `{}`",
+                            shown(path)
+                        ))
+                        .help("a policy is a TOML file whose name is the policy's name"),
                     );
                 }
                 files.extend(found);
@@ -140,17 +146,30 @@ impl Reader {
             }
             seen.push(path.clone());
             if seen.len() > POLICIES_MAX {
-                self.found.push(Diagnostic::error(format!("at most {POLICIES_MAX} policies can be compared at once")));
+                self.found.push(Diagnostic::error(format!(
+                    "at most {POLICIES_MAX} policies can be compared at once"
+                )));
                 break;
             }
-            let Some(file) = self.text(&path) else { continue };
-            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            let Some(policy) = policy::parse(&file, &name, catalogue, &mut self.found) else { continue };
+            let Some(file) = self.text(&path) else {
+                continue;
+            };
+            let name = path
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            let Some(policy) = policy::parse(&file, &name, catalogue, &mut self.found) else {
+                continue;
+            };
             if let Some((_, other)) = policies.iter().find(|(known, _)| known.name == policy.name) {
                 self.found.push(
-                    Diagnostic::error(format!("two policies are called `{}`", policy.name)).help(format!(
-                        "`{}` and `{}`: a policy is named by its file", shown(other), shown(&path)
-                    )),
+                    Diagnostic::error(format!("two policies are called `{}`", policy.name)).help(
+                        format!(
+                            "`{}` and `{}`: a policy is named by its file",
+                            shown(other),
+                            shown(&path)
+                        ),
+                    ),
                 );
                 continue;
             }
@@ -161,7 +180,9 @@ impl Reader {
 
     /// A workload file, or a data file given directly.
     pub(super) fn workload(&mut self, path: &Path, columns: Option<&Path>) -> Option<Workload> {
-        let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+        let is_toml = path
+            .extension()
+            .is_some_and(|extension| extension == "toml");
         let name = stem(path);
         let (spec, data) = if is_toml {
             if columns.is_some() {
@@ -170,7 +191,9 @@ impl Reader {
             let file = self.text(path)?;
             let spec = workload::parse(&file, &name, &mut self.found)?;
             let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-            let data = spec.data_path().map(|data| (folder.join(&data.value), data.location.clone()));
+            let data = spec
+                .data_path()
+                .map(|data| (folder.join(&data.value), data.location.clone()));
             (spec, data)
         } else {
             let columns = match columns {
@@ -178,7 +201,10 @@ impl Reader {
                 None => None,
             };
             let spec = workload::bare(&shown(path), columns.as_ref(), &mut self.found)?;
-            (spec, Some((path.to_owned(), Location::File { path: shown(path) })))
+            (
+                spec,
+                Some((path.to_owned(), Location::File { path: shown(path) })),
+            )
         };
         let bytes = match data {
             None => None,
@@ -207,20 +233,38 @@ impl Reader {
 pub(super) fn read(arguments: &Arguments) -> Result<(Inputs, Diagnostics), Diagnostics> {
     let mut reader = Reader::default();
     let workload = reader.workload(&arguments.data, arguments.columns.as_deref());
-    let routes = arguments.routes.clone().unwrap_or_else(|| PathBuf::from(ROUTES));
+    let routes = arguments
+        .routes
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(ROUTES));
     let nobody_asked = arguments.routes.is_none() && arguments.policy.is_empty();
     let mut remarks = Vec::new();
     // Data about routes nobody described can still be looked at: its controls need no catalogue.
     let foreign = |catalogue: &Option<Catalogue>| match (catalogue, &workload) {
-        (Some(catalogue), Some(workload)) => workload.is_recorded() && !workload.routes.iter().any(|name| catalogue.find(name).is_some()),
+        (Some(catalogue), Some(workload)) => {
+            workload.is_recorded()
+                && !workload
+                    .routes
+                    .iter()
+                    .any(|name| catalogue.find(name).is_some())
+        }
         (None, Some(workload)) => workload.is_recorded() && !Path::new(ROUTES).exists(),
         _ => false,
     };
-    let catalogue = if nobody_asked && !routes.exists() { None } else { reader.catalogue(&routes) };
+    let catalogue = if nobody_asked && !routes.exists() {
+        None
+    } else {
+        reader.catalogue(&routes)
+    };
     let (catalogue, policies) = if nobody_asked && foreign(&catalogue) {
         // The digest of a file that has no say in the result does not belong in the manifest.
-        reader.digests.retain(|digest| digest.path != shown(&routes));
-        let names = workload.as_ref().map(|workload| workload.routes.clone()).unwrap_or_default();
+        reader
+            .digests
+            .retain(|digest| digest.path != shown(&routes));
+        let names = workload
+            .as_ref()
+            .map(|workload| workload.routes.clone())
+            .unwrap_or_default();
         remarks.push(format!(
             "no route of `{}` is in a catalogue, so only controls are run; describe the routes in a file for --routes and name policies with -p",
             shown(&arguments.data)
@@ -233,7 +277,11 @@ pub(super) fn read(arguments: &Arguments) -> Result<(Inputs, Diagnostics), Diagn
                     .help("name one with --routes FILE, or run in a folder that has it"),
             );
         }
-        let paths = if arguments.policy.is_empty() { vec![PathBuf::from(POLICIES)] } else { arguments.policy.clone() };
+        let paths = if arguments.policy.is_empty() {
+            vec![PathBuf::from(POLICIES)]
+        } else {
+            arguments.policy.clone()
+        };
         let policies = match &catalogue {
             Some(catalogue) => reader.policies(&paths, catalogue),
             None => Vec::new(),
@@ -241,9 +289,16 @@ pub(super) fn read(arguments: &Arguments) -> Result<(Inputs, Diagnostics), Diagn
         (catalogue, policies)
     };
     match (catalogue, workload) {
-        (Some(catalogue), Some(workload)) if !reader.found.has_errors() => {
-            Ok((Inputs { catalogue, workload, policies, digests: reader.digests, remarks }, reader.found))
-        }
+        (Some(catalogue), Some(workload)) if !reader.found.has_errors() => Ok((
+            Inputs {
+                catalogue,
+                workload,
+                policies,
+                digests: reader.digests,
+                remarks,
+            },
+            reader.found,
+        )),
         _ => Err(reader.found),
     }
 }
@@ -251,10 +306,16 @@ pub(super) fn read(arguments: &Arguments) -> Result<(Inputs, Diagnostics), Diagn
 /// The TOML files of a folder that hold policies, by name.
 pub(super) fn policy_files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .map(|entries| entries.filter_map(Result::ok).map(|entry| entry.path()).collect())
+        .map(|entries| {
+            entries
+                .filter_map(Result::ok)
+                .map(|entry| entry.path())
+                .collect()
+        })
         .unwrap_or_default();
     files.retain(|path| {
-        path.extension().is_some_and(|extension| extension == "toml")
+        path.extension()
+            .is_some_and(|extension| extension == "toml")
             && path.file_name().is_some_and(|name| name != "routes.toml")
             && path.is_file()
     });
@@ -264,14 +325,23 @@ pub(super) fn policy_files(folder: &Path) -> Vec<PathBuf> {
 
 /// A path as messages and manifests show it: with `/`, and relative if it lies below the current folder.
 pub(super) fn shown(path: &Path) -> String {
-    let relative = std::env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
-    let text = relative.as_deref().unwrap_or(path).to_string_lossy().replace('\\', "/");
+    let relative = std::env::current_dir()
+        .ok()
+        .and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
+    let text = relative
+        .as_deref()
+        .unwrap_or(path)
+        .to_string_lossy()
+        .replace('\\', "/");
     text.strip_prefix("./").map(str::to_owned).unwrap_or(text)
 }
 
 /// A data file's name without its extensions.
 fn stem(path: &Path) -> String {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     name.split('.').next().unwrap_or_default().to_owned()
 }
 
@@ -287,9 +357,14 @@ fn plain(error: &std::io::Error) -> String {
 /// A file beside the missing one whose name is near.
 fn near_file(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut names: Vec<String> =
-        std::fs::read_dir(parent).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let mut names: Vec<String> = std::fs::read_dir(parent)
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
     names.sort();
     names.retain(|other| other != name);
     let near = crate::source::nearest(name, names.iter().map(String::as_str))?;

@@ -39,7 +39,8 @@ impl Screen {
     pub(super) fn complain(&self, diagnostics: &Diagnostics) {
         if !diagnostics.0.is_empty() {
             let colour = self.colour.unwrap_or_else(|| {
-                std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                std::io::stderr().is_terminal()
+                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             });
             let _ = write!(std::io::stderr().lock(), "{}", diagnostics.render(colour));
         }

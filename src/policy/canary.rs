@@ -23,14 +23,27 @@ struct CanarySpec {
 }
 
 fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
-    let candidate = table.require("candidate").and_then(|value| names.route(&value));
-    let weight = table.require("weight").and_then(|value| value.probability());
+    let candidate = table
+        .require("candidate")
+        .and_then(|value| names.route(&value));
+    let weight = table
+        .require("weight")
+        .and_then(|value| value.probability());
     let stick_to = table.get("stick_to").and_then(|value| {
-        let units = [("user", Unit::User), ("tenant", Unit::Tenant), ("session", Unit::Session), ("request", Unit::Request)];
-        value.one_of("unit", &units.map(|(name, _)| name)).map(|index| units[index].1)
+        let units = [
+            ("user", Unit::User),
+            ("tenant", Unit::Tenant),
+            ("session", Unit::Session),
+            ("request", Unit::Request),
+        ];
+        value
+            .one_of("unit", &units.map(|(name, _)| name))
+            .map(|index| units[index].1)
     });
     let fallback = read_fallback(&mut table, names);
-    let base = table.require("base").and_then(|value| parse_kind(&value, names));
+    let base = table
+        .require("base")
+        .and_then(|value| parse_kind(&value, names));
     table.finish();
     Some(Box::new(CanarySpec {
         candidate: candidate?,
@@ -91,9 +104,16 @@ impl Policy for Canary {
         let base = self.base.plan(ask);
         if u64::from(ask.draw(self.path, self.stick_to)) < self.below {
             let serve = behind(self.candidate, &self.fallback, &base.serve);
-            return Decision { serve, mirror: base.mirror, why: IN_SLICE };
+            return Decision {
+                serve,
+                mirror: base.mirror,
+                why: IN_SLICE,
+            };
         }
-        Decision { why: Why(base.why.0.saturating_add(1)), ..base }
+        Decision {
+            why: Why(base.why.0.saturating_add(1)),
+            ..base
+        }
     }
 
     fn learn(&mut self, feedback: &super::Feedback) {
@@ -117,9 +137,13 @@ impl Policy for Canary {
 
     fn explain(&self, ask: &Ask, why: Why) -> String {
         if why == IN_SLICE {
-            return "drawn into the canary's slice; the base policy stands behind the candidate".to_owned();
+            return "drawn into the canary's slice; the base policy stands behind the candidate"
+                .to_owned();
         }
-        format!("outside the canary's slice; {}", self.base.explain(ask, Why(why.0 - 1)))
+        format!(
+            "outside the canary's slice; {}",
+            self.base.explain(ask, Why(why.0 - 1))
+        )
     }
 }
 
@@ -127,9 +151,15 @@ impl Policy for Canary {
 /// candidate that cannot take a request (or is down) must not cost the user an answer.
 fn behind(candidate: RouteId, fallback: &[RouteId], base: &Plan) -> Plan {
     let first = Target::Route(candidate);
-    let mut legs = [Leg { target: first, verifier: None }; LEGS_MAX];
+    let mut legs = [Leg {
+        target: first,
+        verifier: None,
+    }; LEGS_MAX];
     let mut len = 1;
-    let listed = fallback.iter().map(|route| Leg { target: Target::Route(*route), verifier: None });
+    let listed = fallback.iter().map(|route| Leg {
+        target: Target::Route(*route),
+        verifier: None,
+    });
     for leg in listed.chain(base.legs().iter().copied()) {
         if len < LEGS_MAX && legs[..len].iter().all(|known| known.target != leg.target) {
             legs[len] = leg;

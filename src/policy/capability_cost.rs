@@ -44,8 +44,13 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
         }
         Some(target)
     });
-    let slope = table.get("slope").and_then(|value| value.positive()).unwrap_or(10.0);
-    let otherwise = table.require("otherwise").and_then(|value| names.route(&value));
+    let slope = table
+        .get("slope")
+        .and_then(|value| value.positive())
+        .unwrap_or(10.0);
+    let otherwise = table
+        .require("otherwise")
+        .and_then(|value| names.route(&value));
     let mut skills = Vec::new();
     if let Some(mut inner) = table.require("skill").and_then(|value| value.table()) {
         for (name, value) in inner.entries() {
@@ -53,9 +58,14 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
             if route.is_none() {
                 value.report_diagnostic(name.unknown("route", names.catalogue.names()));
             }
-            let Some(mut tasks) = value.table() else { continue };
+            let Some(mut tasks) = value.table() else {
+                continue;
+            };
             let tasks = tasks.entries();
-            let tasks = tasks.into_iter().filter_map(|(task, value)| Some((task, value.number()?))).collect();
+            let tasks = tasks
+                .into_iter()
+                .filter_map(|(task, value)| Some((task, value.number()?)))
+                .collect();
             if let Some(route) = route {
                 skills.push((route, tasks));
             }
@@ -71,14 +81,20 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     if let Some(mut inner) = table.get("latency_p50_s").and_then(|value| value.table()) {
         for (name, value) in inner.entries() {
             match names.catalogue.find(&name.value) {
-                Some(route) => latency_p50_s.extend(value.positive().map(|seconds| (route, seconds))),
+                Some(route) => {
+                    latency_p50_s.extend(value.positive().map(|seconds| (route, seconds)))
+                }
                 None => value.report_diagnostic(name.unknown("route", names.catalogue.names())),
             }
         }
     }
-    let latency_max_s = table.get("latency_max_s").and_then(|value| value.positive());
-    let usd_per_second =
-        table.get("usd_per_second").and_then(|value| value.number_in(0.0, f64::MAX)).unwrap_or(0.0);
+    let latency_max_s = table
+        .get("latency_max_s")
+        .and_then(|value| value.positive());
+    let usd_per_second = table
+        .get("usd_per_second")
+        .and_then(|value| value.number_in(0.0, f64::MAX))
+        .unwrap_or(0.0);
     if (latency_max_s.is_some() || usd_per_second > 0.0) && latency_p50_s.is_empty() {
         table.error("`latency_max_s` and `usd_per_second` need `latency_p50_s`: what is the policy to go by?");
     }
@@ -114,9 +130,16 @@ impl Spec for CapabilityCostSpec {
         let margin = libm::log(self.target / (1.0 - self.target)) / self.slope;
         let mut candidates = vec![Vec::new(); setup.tasks.len()];
         for (route, skills) in &self.skills {
-            let latency = self.latency_p50_s.iter().find(|(other, _)| other == route).map(|(_, s)| *s);
+            let latency = self
+                .latency_p50_s
+                .iter()
+                .find(|(other, _)| other == route)
+                .map(|(_, s)| *s);
             // A route of unknown speed is not known to be fast enough.
-            if self.latency_max_s.is_some_and(|max| latency.is_none_or(|latency| latency > max)) {
+            if self
+                .latency_max_s
+                .is_some_and(|max| latency.is_none_or(|latency| latency > max))
+            {
                 continue;
             }
             for (task, skill) in skills {
@@ -125,7 +148,11 @@ impl Spec for CapabilityCostSpec {
                         route: *route,
                         hint_max: skill - margin,
                         waiting_cost: latency.unwrap_or(0.0) * self.usd_per_second * 1e12,
-                        decision: Decision { serve: plans.of(*route), mirror: None, why: Why(route.0) },
+                        decision: Decision {
+                            serve: plans.of(*route),
+                            mirror: None,
+                            why: Why(route.0),
+                        },
                     });
                 }
             }
@@ -136,8 +163,18 @@ impl Spec for CapabilityCostSpec {
             .zip(output_tokens)
             .map(|(candidates, output_tokens)| Task::new(candidates, output_tokens, &catalogue))
             .collect();
-        let otherwise = Decision { serve: plans.of(self.otherwise), mirror: None, why: Why(u16::MAX) };
-        Box::new(CapabilityCost { by_task, otherwise, otherwise_route: self.otherwise, target: self.target, catalogue })
+        let otherwise = Decision {
+            serve: plans.of(self.otherwise),
+            mirror: None,
+            why: Why(u16::MAX),
+        };
+        Box::new(CapabilityCost {
+            by_task,
+            otherwise,
+            otherwise_route: self.otherwise,
+            target: self.target,
+            catalogue,
+        })
     }
 
     fn routes(&self) -> Vec<RouteId> {
@@ -174,10 +211,16 @@ impl Task {
         };
         candidates.sort_by(|a, b| at(a, INPUT_TOKENS).total_cmp(&at(b, INPUT_TOKENS)));
         // Costs are linear in the prompt's length: ordered at both ends is ordered everywhere.
-        let ordered = [0.0, f64::from(u32::MAX)]
-            .iter()
-            .all(|input| candidates.windows(2).all(|two| at(&two[0], *input) <= at(&two[1], *input)));
-        Self { candidates, output_tokens, ordered }
+        let ordered = [0.0, f64::from(u32::MAX)].iter().all(|input| {
+            candidates
+                .windows(2)
+                .all(|two| at(&two[0], *input) <= at(&two[1], *input))
+        });
+        Self {
+            candidates,
+            output_tokens,
+            ordered,
+        }
     }
 }
 
@@ -195,17 +238,23 @@ impl Policy for CapabilityCost {
         let task = &self.by_task[ask.task as usize];
         // A NaN hint compares false with every bound: without a hint nothing can be predicted.
         let passes = |candidate: &&Candidate| {
-            ask.difficulty_hint <= candidate.hint_max && self.catalogue.can_serve(candidate.route, &ask.need)
+            ask.difficulty_hint <= candidate.hint_max
+                && self.catalogue.can_serve(candidate.route, &ask.need)
         };
         if task.ordered {
-            return task.candidates.iter().find(passes).map_or(self.otherwise, |candidate| candidate.decision);
+            return task
+                .candidates
+                .iter()
+                .find(passes)
+                .map_or(self.otherwise, |candidate| candidate.decision);
         }
         let input = ask.need.input_tokens.get().map_or(INPUT_TOKENS, f64::from);
         task.candidates
             .iter()
             .filter(passes)
             .map(|candidate| {
-                let cost = expected_cost(&self.catalogue, candidate.route, input, task.output_tokens);
+                let cost =
+                    expected_cost(&self.catalogue, candidate.route, input, task.output_tokens);
                 (cost + candidate.waiting_cost, candidate)
             })
             .min_by(|a, b| a.0.total_cmp(&b.0))
@@ -221,7 +270,9 @@ impl Policy for CapabilityCost {
         if why.0 == u16::MAX {
             return format!(
                 "no cheaper route that fits is predicted to be right with probability {} at difficulty hint {:.3}; `otherwise` is `{}`",
-                self.target, ask.difficulty_hint, name(self.otherwise_route)
+                self.target,
+                ask.difficulty_hint,
+                name(self.otherwise_route)
             );
         }
         let bound = self.by_task[ask.task as usize]
@@ -231,7 +282,10 @@ impl Policy for CapabilityCost {
             .map_or(f64::NAN, |candidate| candidate.hint_max);
         format!(
             "`{}` is the cheapest that fits and reaches P(right) ≥ {} up to difficulty {:.3}; the hint is {:.3}",
-            name(RouteId(why.0)), self.target, bound, ask.difficulty_hint
+            name(RouteId(why.0)),
+            self.target,
+            bound,
+            ask.difficulty_hint
         )
     }
 }

@@ -24,13 +24,19 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     let order = table.require("order").and_then(|value| {
         let order = names.routes(&value)?;
         if order.len() > LEGS_MAX {
-            value.error(format!("a cascade has at most {LEGS_MAX} routes, not {}", order.len()));
+            value.error(format!(
+                "a cascade has at most {LEGS_MAX} routes, not {}",
+                order.len()
+            ));
             return None;
         }
         for (index, route) in order.iter().enumerate() {
             if order[..index].contains(route) {
                 value.error_help(
-                    format!("the cascade goes in a cycle: it reaches `{}` twice", names.catalogue.routes[route.0 as usize].name),
+                    format!(
+                        "the cascade goes in a cycle: it reaches `{}` twice",
+                        names.catalogue.routes[route.0 as usize].name
+                    ),
                     "name each route once; attempts on one route are set in `[router]`",
                 );
                 return None;
@@ -38,9 +44,14 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
         }
         Some(order)
     });
-    let verifier = table.require("verifier").and_then(|value| Verifier::read(&value));
+    let verifier = table
+        .require("verifier")
+        .and_then(|value| Verifier::read(&value));
     table.finish();
-    Some(Box::new(CascadeSpec { order: order?, verifier: verifier? }))
+    Some(Box::new(CascadeSpec {
+        order: order?,
+        verifier: verifier?,
+    }))
 }
 
 impl Spec for CascadeSpec {
@@ -62,7 +73,13 @@ impl Spec for CascadeSpec {
             .collect();
         // The reader checked the number of legs.
         let serve = Plan::new(&legs).unwrap_or(Plan::single(self.order[0]));
-        Box::new(Cascade { decision: Decision { serve, mirror: None, why: Why(0) } })
+        Box::new(Cascade {
+            decision: Decision {
+                serve,
+                mirror: None,
+                why: Why(0),
+            },
+        })
     }
 
     fn routes(&self) -> Vec<RouteId> {

@@ -31,14 +31,23 @@ impl Plans {
 
 /// Reads the optional key `fallback = ["route", …]`.
 pub(super) fn read_fallback(table: &mut Table<'_>, names: &Names<'_>) -> Vec<RouteId> {
-    let Some(value) = table.get("fallback") else { return Vec::new() };
+    let Some(value) = table.get("fallback") else {
+        return Vec::new();
+    };
     let routes = names.routes(&value).unwrap_or_default();
     if routes.len() >= LEGS_MAX {
-        value.error(format!("at most {} fallbacks fit behind a route", LEGS_MAX - 1));
+        value.error(format!(
+            "at most {} fallbacks fit behind a route",
+            LEGS_MAX - 1
+        ));
     }
     for (index, route) in routes.iter().enumerate() {
         if routes[..index].contains(route) {
-            value.error(format!("`{}` names `{}` twice", value.path(), names.catalogue.routes[route.0 as usize].name));
+            value.error(format!(
+                "`{}` names `{}` twice",
+                value.path(),
+                names.catalogue.routes[route.0 as usize].name
+            ));
         }
     }
     routes
@@ -55,9 +64,12 @@ pub(super) fn expected_cost(catalogue: &Catalogue, route: RouteId, input: f64, o
 /// All routes, cheapest first for a prompt of `input` and an answer of `output` tokens; ties keep the
 /// catalogue's order.
 pub(super) fn cheapest_first(catalogue: &Catalogue, input: f64, output: f64) -> Vec<RouteId> {
-    let mut routes: Vec<RouteId> = (0..catalogue.routes.len()).map(|index| RouteId(index as u16)).collect();
+    let mut routes: Vec<RouteId> = (0..catalogue.routes.len())
+        .map(|index| RouteId(index as u16))
+        .collect();
     routes.sort_by(|a, b| {
-        expected_cost(catalogue, *a, input, output).total_cmp(&expected_cost(catalogue, *b, input, output))
+        expected_cost(catalogue, *a, input, output)
+            .total_cmp(&expected_cost(catalogue, *b, input, output))
     });
     routes
 }

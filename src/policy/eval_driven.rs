@@ -29,9 +29,16 @@ struct EvalDrivenSpec {
 }
 
 fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
-    let target = table.require("target").and_then(|value| value.probability());
-    let examples = table.get("examples").and_then(|value| value.integer_in(1, EXAMPLES_MAX)).unwrap_or(300);
-    let otherwise = table.require("otherwise").and_then(|value| names.route(&value));
+    let target = table
+        .require("target")
+        .and_then(|value| value.probability());
+    let examples = table
+        .get("examples")
+        .and_then(|value| value.integer_in(1, EXAMPLES_MAX))
+        .unwrap_or(300);
+    let otherwise = table
+        .require("otherwise")
+        .and_then(|value| names.route(&value));
     let routes = table.get("routes").and_then(|value| names.routes(&value));
     let mut picks = Vec::new();
     if let Some(mut inner) = table.get("picks").and_then(|value| value.table()) {
@@ -77,7 +84,11 @@ impl Spec for EvalDrivenSpec {
                 None => self.pick(setup, task as u16, target),
             };
             reasons.push(reason);
-            by_task.push(Decision { serve: plans.of(route), mirror: None, why: Why(task as u16) });
+            by_task.push(Decision {
+                serve: plans.of(route),
+                mirror: None,
+                why: Why(task as u16),
+            });
         }
         Box::new(EvalDriven { by_task, reasons })
     }
@@ -95,25 +106,39 @@ impl EvalDrivenSpec {
     fn pick(&self, setup: &Setup<'_>, task: u16, target: u64) -> (RouteId, String) {
         let candidates: Vec<(RouteId, Examples)> = (0..setup.catalogue.routes.len())
             .map(|index| RouteId(index as u16))
-            .filter(|route| self.routes.as_ref().is_none_or(|routes| routes.contains(route)))
+            .filter(|route| {
+                self.routes
+                    .as_ref()
+                    .is_none_or(|routes| routes.contains(route))
+            })
             .map(|route| (route, setup.lab.examples(task, route, self.examples)))
             .collect();
         for route in by_cost(setup, &candidates) {
-            let Some((_, seen)) = candidates.iter().find(|(other, _)| *other == route) else { continue };
+            let Some((_, seen)) = candidates.iter().find(|(other, _)| *other == route) else {
+                continue;
+            };
             if seen.reach(target) {
                 let score = seen.score_sum as f64 / 1e6 / seen.graded as f64;
                 let reason = format!(
                     "the cheapest route that reached {} on this task's labelled examples: {score:.4} of {}",
-                    target as f64 / 1e6, seen.graded
+                    target as f64 / 1e6,
+                    seen.graded
                 );
                 return (route, reason);
             }
         }
-        let most = candidates.iter().map(|(_, seen)| seen.graded).max().unwrap_or(0);
+        let most = candidates
+            .iter()
+            .map(|(_, seen)| seen.graded)
+            .max()
+            .unwrap_or(0);
         let reason = if most == 0 {
             "`otherwise`: there are no labelled examples of this task".to_owned()
         } else {
-            format!("`otherwise`: no route reached {} on up to {most} labelled examples", target as f64 / 1e6)
+            format!(
+                "`otherwise`: no route reached {} on up to {most} labelled examples",
+                target as f64 / 1e6
+            )
         };
         (self.otherwise, reason)
     }
@@ -124,10 +149,17 @@ pub(super) fn by_cost(setup: &Setup<'_>, candidates: &[(RouteId, Examples)]) -> 
     let known: u64 = candidates.iter().map(|(_, seen)| seen.tokens_known).sum();
     let mut order = cheapest_first(setup.catalogue, 1.0, 1.0);
     if known > 0 {
-        let input: u64 = candidates.iter().map(|(_, seen)| seen.input_tokens_sum).sum();
+        let input: u64 = candidates
+            .iter()
+            .map(|(_, seen)| seen.input_tokens_sum)
+            .sum();
         let mean_input = input as f64 / known as f64;
         let cost = |route: &RouteId| {
-            let seen = candidates.iter().find(|(other, _)| other == route).map(|(_, seen)| *seen).unwrap_or_default();
+            let seen = candidates
+                .iter()
+                .find(|(other, _)| other == route)
+                .map(|(_, seen)| *seen)
+                .unwrap_or_default();
             let output = seen.output_tokens_sum as f64 / seen.tokens_known.max(1) as f64;
             expected_cost(setup.catalogue, *route, mean_input, output)
         };

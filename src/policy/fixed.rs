@@ -23,7 +23,10 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     let route = table.require("route").and_then(|value| names.route(&value));
     let fallback = read_fallback(&mut table, names);
     table.finish();
-    Some(Box::new(FixedSpec { route: route?, fallback }))
+    Some(Box::new(FixedSpec {
+        route: route?,
+        fallback,
+    }))
 }
 
 impl Spec for FixedSpec {
@@ -33,7 +36,13 @@ impl Spec for FixedSpec {
 
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
         let serve = Plans::new(setup.catalogue, &self.fallback).of(self.route);
-        Box::new(Fixed { decision: Decision { serve, mirror: None, why: Why(0) } })
+        Box::new(Fixed {
+            decision: Decision {
+                serve,
+                mirror: None,
+                why: Why(0),
+            },
+        })
     }
 
     fn routes(&self) -> Vec<RouteId> {
@@ -64,5 +73,11 @@ impl Policy for Fixed {
 
 /// The policy behind the control `always-<route>`.
 pub(crate) fn always(route: RouteId) -> Box<dyn Policy> {
-    Box::new(Fixed { decision: Decision { serve: crate::router::Plan::single(route), mirror: None, why: Why(0) } })
+    Box::new(Fixed {
+        decision: Decision {
+            serve: crate::router::Plan::single(route),
+            mirror: None,
+            why: Why(0),
+        },
+    })
 }

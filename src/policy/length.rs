@@ -26,10 +26,19 @@ pub struct Length {
 
 fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     let weak = table.require("weak").and_then(|value| names.route(&value));
-    let strong = table.require("strong").and_then(|value| names.route(&value));
-    let threshold = table.get("threshold").and_then(|value| value.integer_in(0, 1 << 31)).map(|n| n as u32);
+    let strong = table
+        .require("strong")
+        .and_then(|value| names.route(&value));
+    let threshold = table
+        .get("threshold")
+        .and_then(|value| value.integer_in(0, 1 << 31))
+        .map(|n| n as u32);
     table.finish();
-    Some(Box::new(Length { weak: weak?, strong: strong?, threshold }))
+    Some(Box::new(Length {
+        weak: weak?,
+        strong: strong?,
+        threshold,
+    }))
 }
 
 impl Spec for Length {
@@ -42,9 +51,20 @@ impl Spec for Length {
     }
 
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
-        let threshold = self.threshold.or_else(|| setup.lab.median_length()).unwrap_or(0);
-        let decision = |route, why| Decision { serve: Plan::single(route), mirror: None, why: Why(why) };
-        Box::new(ByLength { threshold, short: decision(self.weak, 0), long: decision(self.strong, 1) })
+        let threshold = self
+            .threshold
+            .or_else(|| setup.lab.median_length())
+            .unwrap_or(0);
+        let decision = |route, why| Decision {
+            serve: Plan::single(route),
+            mirror: None,
+            why: Why(why),
+        };
+        Box::new(ByLength {
+            threshold,
+            short: decision(self.weak, 0),
+            long: decision(self.strong, 1),
+        })
     }
 
     fn routes(&self) -> Vec<RouteId> {
@@ -72,7 +92,11 @@ impl Policy for ByLength {
     }
 
     fn explain(&self, _ask: &Ask, why: Why) -> String {
-        let side = if why.0 == 0 { "at most" } else { "more than (or unknown, against)" };
+        let side = if why.0 == 0 {
+            "at most"
+        } else {
+            "more than (or unknown, against)"
+        };
         format!("the prompt's length is {side} {}", self.threshold)
     }
 }

@@ -55,15 +55,30 @@ impl Spec for MixSpec {
             .map(|(route, weight)| {
                 below += weight;
                 let upper = (below / total * 4_294_967_296.0).round() as u64;
-                (upper, Decision { serve: plans.of(*route), mirror: None, why: Why(route.0) })
+                (
+                    upper,
+                    Decision {
+                        serve: plans.of(*route),
+                        mirror: None,
+                        why: Why(route.0),
+                    },
+                )
             })
             .collect();
         let names = setup.catalogue.names().map(str::to_owned).collect();
-        Box::new(Mix { choices, path: setup.draw_path(), names })
+        Box::new(Mix {
+            choices,
+            path: setup.draw_path(),
+            names,
+        })
     }
 
     fn routes(&self) -> Vec<RouteId> {
-        self.weights.iter().map(|(route, _)| *route).chain(self.fallback.iter().copied()).collect()
+        self.weights
+            .iter()
+            .map(|(route, _)| *route)
+            .chain(self.fallback.iter().copied())
+            .collect()
     }
 }
 
@@ -79,7 +94,11 @@ impl Policy for Mix {
     fn plan(&mut self, ask: &Ask) -> Decision {
         let draw = u64::from(ask.draw(self.path, Unit::Request));
         let last = self.choices.len() - 1;
-        let index = self.choices.iter().position(|(upper, _)| draw < *upper).unwrap_or(last);
+        let index = self
+            .choices
+            .iter()
+            .position(|(upper, _)| draw < *upper)
+            .unwrap_or(last);
         self.choices[index].1
     }
 

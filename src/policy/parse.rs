@@ -74,13 +74,23 @@ pub fn parse(
             );
             None
         }
-        [(kind, value)] => read(kind, value, &Names { catalogue, depth: 0 }),
+        [(kind, value)] => read(
+            kind,
+            value,
+            &Names {
+                catalogue,
+                depth: 0,
+            },
+        ),
         [_, rest @ ..] => {
             for (kind, _) in rest {
                 context.report(
-                    Diagnostic::error(format!("a policy file holds one policy, `[{}]` is a second", kind.value))
-                        .at(kind.location.clone())
-                        .help("give it a file of its own: the file's name is the policy's name"),
+                    Diagnostic::error(format!(
+                        "a policy file holds one policy, `[{}]` is a second",
+                        kind.value
+                    ))
+                    .at(kind.location.clone())
+                    .help("give it a file of its own: the file's name is the policy's name"),
                 );
             }
             None
@@ -88,14 +98,24 @@ pub fn parse(
     };
     let wrong = context.has_errors();
     context.finish(diagnostics);
-    if wrong { None } else { spec.map(|spec| PolicyFile { name: name.to_owned(), spec }) }
+    if wrong {
+        None
+    } else {
+        spec.map(|spec| PolicyFile {
+            name: name.to_owned(),
+            spec,
+        })
+    }
 }
 
 /// Reads the policy that another one wraps: a table with one key, the kind.
 #[must_use]
 pub fn parse_kind(value: &Value<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     let mut table = value.table()?;
-    let names = Names { depth: names.depth + 1, ..*names };
+    let names = Names {
+        depth: names.depth + 1,
+        ..*names
+    };
     if names.depth > DEPTH_MAX {
         value.error(format!("policies may be nested {DEPTH_MAX} deep"));
         return None;
@@ -105,14 +125,22 @@ pub fn parse_kind(value: &Value<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>>
         _ => {
             value.error_help(
                 format!("`{}` must hold one policy", value.path()),
-                format!("write `{}.KIND = {{ … }}` with one of {}", value.path(), kinds()),
+                format!(
+                    "write `{}.KIND = {{ … }}` with one of {}",
+                    value.path(),
+                    kinds()
+                ),
             );
             None
         }
     }
 }
 
-fn read(kind: &crate::source::At<String>, value: &Value<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
+fn read(
+    kind: &crate::source::At<String>,
+    value: &Value<'_>,
+    names: &Names<'_>,
+) -> Option<Box<dyn Spec>> {
     let Some(found) = KINDS.iter().find(|known| known.name == kind.value) else {
         value.report_diagnostic(kind.unknown("policy kind", KINDS.iter().map(|kind| kind.name)));
         return None;

@@ -22,12 +22,21 @@ struct ShadowSpec {
 }
 
 fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
-    let candidate = table.require("candidate").and_then(|value| names.route(&value));
+    let candidate = table
+        .require("candidate")
+        .and_then(|value| names.route(&value));
     let share = table.require("share").and_then(|value| value.probability());
     let tasks = table.get("task").and_then(|value| value.strings());
-    let base = table.require("base").and_then(|value| parse_kind(&value, names));
+    let base = table
+        .require("base")
+        .and_then(|value| parse_kind(&value, names));
     table.finish();
-    Some(Box::new(ShadowSpec { candidate: candidate?, share: share?, tasks, base: base? }))
+    Some(Box::new(ShadowSpec {
+        candidate: candidate?,
+        share: share?,
+        tasks,
+        base: base?,
+    }))
 }
 
 impl Spec for ShadowSpec {
@@ -41,11 +50,20 @@ impl Spec for ShadowSpec {
 
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
         let path = setup.draw_path();
-        let tasks = self.tasks.as_ref().map(|tasks| tasks.iter().filter_map(|task| setup.task(task)).collect());
+        let tasks = self
+            .tasks
+            .as_ref()
+            .map(|tasks| tasks.iter().filter_map(|task| setup.task(task)).collect());
         setup.path.push_str(".base");
         let base = setup.build(&*self.base);
         setup.path.truncate(setup.path.len() - ".base".len());
-        Box::new(Shadow { mirror: Plan::single(self.candidate), below: self.share.threshold(), tasks, path, base })
+        Box::new(Shadow {
+            mirror: Plan::single(self.candidate),
+            below: self.share.threshold(),
+            tasks,
+            path,
+            base,
+        })
     }
 
     fn routes(&self) -> Vec<RouteId> {
@@ -66,7 +84,10 @@ struct Shadow {
 impl Policy for Shadow {
     fn plan(&mut self, ask: &Ask) -> Decision {
         let mut decision = self.base.plan(ask);
-        if self.tasks.as_ref().is_none_or(|tasks| tasks.contains(&ask.task))
+        if self
+            .tasks
+            .as_ref()
+            .is_none_or(|tasks| tasks.contains(&ask.task))
             && u64::from(ask.draw(self.path, Unit::Request)) < self.below
         {
             decision.mirror = Some(self.mirror);

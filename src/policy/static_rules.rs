@@ -43,7 +43,12 @@ struct When {
 }
 
 fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
-    let route = |value: &Value<'_>| names.route(value).map(|route| At { value: route, location: value.location() });
+    let route = |value: &Value<'_>| {
+        names.route(value).map(|route| At {
+            value: route,
+            location: value.location(),
+        })
+    };
     let default = table.require("default").and_then(|value| route(&value));
     let mut tasks = Vec::new();
     if let Some(mut inner) = table.get("task").and_then(|value| value.table()) {
@@ -65,7 +70,12 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     }
     let fallback = read_fallback(&mut table, names);
     table.finish();
-    Some(Box::new(StaticSpec { default: default?, tasks, rules, fallback }))
+    Some(Box::new(StaticSpec {
+        default: default?,
+        tasks,
+        rules,
+        fallback,
+    }))
 }
 
 fn read_rule(item: &Value<'_>, names: &Names<'_>) -> Option<Rule> {
@@ -75,15 +85,25 @@ fn read_rule(item: &Value<'_>, names: &Names<'_>) -> Option<Rule> {
         let mut table = value.table()?;
         let words = |value: Value<'_>| {
             // One word is a list of one: `task = "faq"` is what people write first.
-            if value.is_str() { value.string().map(|word| vec![word]) } else { value.strings() }
+            if value.is_str() {
+                value.string().map(|word| vec![word])
+            } else {
+                value.strings()
+            }
         };
         let when = When {
             task: table.get("task").and_then(words),
             tenant: table.get("tenant").and_then(words),
             language: table.get("language").and_then(words),
             tools: table.get("tools").and_then(|value| value.boolean()),
-            input_tokens_min: table.get("input_tokens_min").and_then(|value| value.integer_in(0, 1 << 31)).map(|n| n as u32),
-            input_tokens_max: table.get("input_tokens_max").and_then(|value| value.integer_in(0, 1 << 31)).map(|n| n as u32),
+            input_tokens_min: table
+                .get("input_tokens_min")
+                .and_then(|value| value.integer_in(0, 1 << 31))
+                .map(|n| n as u32),
+            input_tokens_max: table
+                .get("input_tokens_max")
+                .and_then(|value| value.integer_in(0, 1 << 31))
+                .map(|n| n as u32),
         };
         if table.is_empty() {
             table.error("a rule without conditions would always hold; use `default` for that");
@@ -91,14 +111,20 @@ fn read_rule(item: &Value<'_>, names: &Names<'_>) -> Option<Rule> {
         if let (Some(low), Some(high)) = (when.input_tokens_min, when.input_tokens_max)
             && low > high
         {
-            table.error(format!("no prompt has at least {low} and at most {high} tokens"));
+            table.error(format!(
+                "no prompt has at least {low} and at most {high} tokens"
+            ));
         }
         table.finish();
         Some(when)
     });
     let location = item.location();
     table.finish();
-    Some(Rule { when: when?, route: route?, location })
+    Some(Rule {
+        when: when?,
+        route: route?,
+        location,
+    })
 }
 
 impl Spec for StaticSpec {
@@ -117,15 +143,25 @@ impl Spec for StaticSpec {
         let mut by_task = vec![decision(self.default.value, 0); setup.tasks.len()];
         for (task, route) in &self.tasks {
             if let Some(index) = setup.task(task) {
-                reasons.push(format!("`task.{}` ({})", task.value, route.location.short()));
+                reasons.push(format!(
+                    "`task.{}` ({})",
+                    task.value,
+                    route.location.short()
+                ));
                 by_task[index as usize] = decision(route.value, reasons.len() - 1);
             }
         }
         let mut rules = Vec::new();
         for rule in &self.rules {
-            let names = |names: &Option<Vec<At<String>>>, mut find: Box<dyn FnMut(&At<String>) -> Option<u16> + '_>| {
-                names.as_ref().map(|list| list.iter().filter_map(|name| find(name)).collect::<Vec<u16>>())
-            };
+            let names =
+                |names: &Option<Vec<At<String>>>,
+                 mut find: Box<dyn FnMut(&At<String>) -> Option<u16> + '_>| {
+                    names.as_ref().map(|list| {
+                        list.iter()
+                            .filter_map(|name| find(name))
+                            .collect::<Vec<u16>>()
+                    })
+                };
             let task = names(&rule.when.task, Box::new(|name| setup.task(name)));
             let tenant = names(&rule.when.tenant, Box::new(|name| setup.tenant(name)));
             let language = names(&rule.when.language, Box::new(|name| setup.language(name)));
@@ -140,7 +176,11 @@ impl Spec for StaticSpec {
                 decision: decision(rule.route, reasons.len() - 1),
             });
         }
-        Box::new(Static { by_task, rules, reasons })
+        Box::new(Static {
+            by_task,
+            rules,
+            reasons,
+        })
     }
 
     fn routes(&self) -> Vec<RouteId> {
@@ -165,15 +205,21 @@ struct BuiltRule {
 
 impl BuiltRule {
     fn holds(&self, ask: &Ask) -> bool {
-        let among = |list: &Option<Vec<u16>>, value: u16| list.as_ref().is_none_or(|list| list.contains(&value));
+        let among = |list: &Option<Vec<u16>>, value: u16| {
+            list.as_ref().is_none_or(|list| list.contains(&value))
+        };
         // A prompt of unknown length meets no bound on its length.
         let tokens = ask.need.input_tokens.get();
         among(&self.task, ask.task)
             && among(&self.tenant, ask.tenant)
             && among(&self.language, ask.language)
             && self.tools.is_none_or(|tools| tools == ask.need.tools)
-            && self.input_tokens_min.is_none_or(|low| tokens.is_some_and(|n| n >= low))
-            && self.input_tokens_max.is_none_or(|high| tokens.is_some_and(|n| n <= high))
+            && self
+                .input_tokens_min
+                .is_none_or(|low| tokens.is_some_and(|n| n >= low))
+            && self
+                .input_tokens_max
+                .is_none_or(|high| tokens.is_some_and(|n| n <= high))
     }
 }
 

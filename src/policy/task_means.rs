@@ -21,7 +21,10 @@ pub struct TaskMeans {
 }
 
 fn read(mut table: Table<'_>, _names: &Names<'_>) -> Option<Box<dyn Spec>> {
-    let examples = table.get("examples").and_then(|value| value.integer_in(1, 10_000_000)).unwrap_or(1000);
+    let examples = table
+        .get("examples")
+        .and_then(|value| value.integer_in(1, 10_000_000))
+        .unwrap_or(1000);
     table.finish();
     Some(Box::new(TaskMeans { examples }))
 }
@@ -36,15 +39,24 @@ impl Spec for TaskMeans {
     }
 
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
-        let routes: Vec<RouteId> = (0..setup.catalogue.routes.len()).map(|index| RouteId(index as u16)).collect();
+        let routes: Vec<RouteId> = (0..setup.catalogue.routes.len())
+            .map(|index| RouteId(index as u16))
+            .collect();
         let mut by_task = Vec::with_capacity(setup.tasks.len());
         let mut reasons = Vec::with_capacity(setup.tasks.len());
         // A task without a single example falls back to the route that is best over all tasks.
         let mut overall = vec![Examples::default(); routes.len()];
         let mut per_task = Vec::with_capacity(setup.tasks.len());
         for task in 0..setup.tasks.len() {
-            let seen: Vec<(RouteId, Examples)> =
-                routes.iter().map(|route| (*route, setup.lab.examples(task as u16, *route, self.examples))).collect();
+            let seen: Vec<(RouteId, Examples)> = routes
+                .iter()
+                .map(|route| {
+                    (
+                        *route,
+                        setup.lab.examples(task as u16, *route, self.examples),
+                    )
+                })
+                .collect();
             for (total, (_, seen)) in overall.iter_mut().zip(&seen) {
                 total.graded += seen.graded;
                 total.score_sum += seen.score_sum;
@@ -56,13 +68,27 @@ impl Spec for TaskMeans {
             let (seen, what) = if seen.iter().any(|(_, seen)| seen.graded > 0) {
                 (seen, "on this task's labelled examples")
             } else {
-                (&overall, "over all tasks (this one has no labelled example)")
+                (
+                    &overall,
+                    "over all tasks (this one has no labelled example)",
+                )
             };
             let route = best(setup, seen);
-            let of = seen.iter().find(|(other, _)| *other == route).map(|(_, seen)| *seen).unwrap_or_default();
+            let of = seen
+                .iter()
+                .find(|(other, _)| *other == route)
+                .map(|(_, seen)| *seen)
+                .unwrap_or_default();
             let mean = of.score_sum as f64 / 1e6 / of.graded.max(1) as f64;
-            reasons.push(format!("highest mean grade {what}: {mean:.4} of {}", of.graded));
-            by_task.push(Decision { serve: Plan::single(route), mirror: None, why: Why(task as u16) });
+            reasons.push(format!(
+                "highest mean grade {what}: {mean:.4} of {}",
+                of.graded
+            ));
+            by_task.push(Decision {
+                serve: Plan::single(route),
+                mirror: None,
+                why: Why(task as u16),
+            });
         }
         Box::new(ByTask { by_task, reasons })
     }
@@ -76,7 +102,9 @@ impl Spec for TaskMeans {
 fn best(setup: &Setup<'_>, seen: &[(RouteId, Examples)]) -> RouteId {
     let mut best: Option<(RouteId, Examples)> = None;
     for route in by_cost(setup, seen) {
-        let Some((_, examples)) = seen.iter().find(|(other, _)| *other == route) else { continue };
+        let Some((_, examples)) = seen.iter().find(|(other, _)| *other == route) else {
+            continue;
+        };
         let better = match best {
             None => examples.graded > 0,
             // Fractions are compared by cross-multiplication, so that ties are exact.

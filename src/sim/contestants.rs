@@ -15,7 +15,10 @@ const CONTROL_EXAMPLES: u64 = 1000;
 /// How a contestant decides.
 pub(super) enum Runner {
     /// A policy; one trained copy for each fold it decides about.
-    Policy { per_fold: Vec<Box<dyn Policy>>, verifiers: Vec<Verifier> },
+    Policy {
+        per_fold: Vec<Box<dyn Policy>>,
+        verifiers: Vec<Verifier>,
+    },
     /// The best grade there is.
     Oracle,
     /// It cannot be run on this data.
@@ -29,7 +32,10 @@ impl Runner {
 
     pub(super) fn fork(&self) -> Self {
         match self {
-            Self::Policy { per_fold, verifiers } => Self::Policy {
+            Self::Policy {
+                per_fold,
+                verifiers,
+            } => Self::Policy {
                 per_fold: per_fold.iter().map(|policy| policy.fork()).collect(),
                 verifiers: verifiers.clone(),
             },
@@ -124,13 +130,28 @@ impl Field {
     /// Whom the others are paired with.
     pub(super) fn baselines(&self, wanted: Option<&str>) -> Result<Vec<usize>, Diagnostics> {
         let Some(name) = wanted else {
-            return Ok(self.0.iter().enumerate().filter(|(_, one)| one.always.is_some()).map(|(index, _)| index).collect());
+            return Ok(self
+                .0
+                .iter()
+                .enumerate()
+                .filter(|(_, one)| one.always.is_some())
+                .map(|(index, _)| index)
+                .collect());
         };
         let can = |entrant: &&Entrant| !matches!(entrant.runner, Runner::Unavailable);
-        if let Some(index) = self.0.iter().position(|entrant| entrant.name == name && can(&entrant)) {
+        if let Some(index) = self
+            .0
+            .iter()
+            .position(|entrant| entrant.name == name && can(&entrant))
+        {
             return Ok(vec![index]);
         }
-        let names: Vec<&str> = self.0.iter().filter(can).map(|entrant| entrant.name.as_str()).collect();
+        let names: Vec<&str> = self
+            .0
+            .iter()
+            .filter(can)
+            .map(|entrant| entrant.name.as_str())
+            .collect();
         let mut error = Diagnostic::error(format!("unknown baseline `{name}`"));
         error = match nearest(name, names.iter().copied()) {
             Some(near) => error.help(format!("did you mean `{near}`?")),
@@ -153,7 +174,11 @@ fn train(
     for lab in labs {
         let workload = experiment.workload;
         let mut setup = Setup::new(
-            experiment.catalogue, &workload.tasks, &workload.tenants, &workload.languages, lab,
+            experiment.catalogue,
+            &workload.tasks,
+            &workload.tenants,
+            &workload.languages,
+            lab,
         );
         per_fold.push(setup.build(spec));
         for warning in setup.warnings.0 {
@@ -164,7 +189,10 @@ fn train(
         // Every fold registers the same verifiers in the same order.
         verifiers = setup.verifiers;
     }
-    Runner::Policy { per_fold, verifiers }
+    Runner::Policy {
+        per_fold,
+        verifiers,
+    }
 }
 
 fn controls(experiment: &Experiment<'_>, world: &World<'_>, labs: &[WorldLab<'_>]) -> Vec<Entrant> {
@@ -189,7 +217,10 @@ fn controls(experiment: &Experiment<'_>, world: &World<'_>, labs: &[WorldLab<'_>
             ..control(
                 format!("always-{}", catalogue.routes[route.0 as usize].name),
                 "always",
-                Runner::Policy { per_fold: vec![always(*route)], verifiers: Vec::new() },
+                Runner::Policy {
+                    per_fold: vec![always(*route)],
+                    verifiers: Vec::new(),
+                },
             )
         })
         .collect();
@@ -199,11 +230,22 @@ fn controls(experiment: &Experiment<'_>, world: &World<'_>, labs: &[WorldLab<'_>
         for lab in labs {
             let (weak, strong) = weak_and_strong(experiment, &present, lab);
             let mut setup = Setup::new(catalogue, &experiment.workload.tasks, &[], &[], lab);
-            per_fold.push(setup.build(&Length { weak, strong, threshold: None }));
+            per_fold.push(setup.build(&Length {
+                weak,
+                strong,
+                threshold: None,
+            }));
         }
         Entrant {
             trained: true,
-            ..control("length".into(), "length", Runner::Policy { per_fold, verifiers: Vec::new() })
+            ..control(
+                "length".into(),
+                "length",
+                Runner::Policy {
+                    per_fold,
+                    verifiers: Vec::new(),
+                },
+            )
         }
     } else {
         Entrant {
@@ -213,18 +255,38 @@ fn controls(experiment: &Experiment<'_>, world: &World<'_>, labs: &[WorldLab<'_>
     };
     entrants.push(length);
 
-    let examples = if experiment.workload.is_recorded() { u64::MAX } else { CONTROL_EXAMPLES };
-    let runner = train(experiment, labs, &TaskMeans { examples }, &mut Diagnostics::default());
-    entrants.push(Entrant { trained: true, ..control("task-means".into(), "task-means", runner) });
+    let examples = if experiment.workload.is_recorded() {
+        u64::MAX
+    } else {
+        CONTROL_EXAMPLES
+    };
+    let runner = train(
+        experiment,
+        labs,
+        &TaskMeans { examples },
+        &mut Diagnostics::default(),
+    );
+    entrants.push(Entrant {
+        trained: true,
+        ..control("task-means".into(), "task-means", runner)
+    });
     entrants.push(control("oracle".into(), "oracle", Runner::Oracle));
     entrants
 }
 
 /// The most accurate route on the lab's examples, and the cheapest other one (the least accurate one
 /// when prices are unknown).
-fn weak_and_strong(experiment: &Experiment<'_>, present: &[RouteId], lab: &WorldLab<'_>) -> (RouteId, RouteId) {
+fn weak_and_strong(
+    experiment: &Experiment<'_>,
+    present: &[RouteId],
+    lab: &WorldLab<'_>,
+) -> (RouteId, RouteId) {
     let tasks = experiment.workload.tasks.len();
-    let examples = if experiment.workload.is_recorded() { u64::MAX } else { CONTROL_EXAMPLES };
+    let examples = if experiment.workload.is_recorded() {
+        u64::MAX
+    } else {
+        CONTROL_EXAMPLES
+    };
     let mean = |route: &RouteId| {
         let mut all = Examples::default();
         for task in 0..tasks {
@@ -236,7 +298,9 @@ fn weak_and_strong(experiment: &Experiment<'_>, present: &[RouteId], lab: &World
     };
     let means: Vec<(RouteId, f64)> = present.iter().map(|route| (*route, mean(route))).collect();
     let price = |route: RouteId| {
-        experiment.catalogue.routes[route.0 as usize].price.map(|price| price.input.0.saturating_add(price.output.0))
+        experiment.catalogue.routes[route.0 as usize]
+            .price
+            .map(|price| price.input.0.saturating_add(price.output.0))
     };
     // Ties go to the route that stands first.
     let mut strong = means[0];
@@ -251,7 +315,11 @@ fn weak_and_strong(experiment: &Experiment<'_>, present: &[RouteId], lab: &World
         .filter(|(route, _)| *route != strong.0)
         .min_by(|a, b| {
             let by_price = price(a.0).cmp(&price(b.0));
-            if priced { by_price } else { a.1.total_cmp(&b.1) }
+            if priced {
+                by_price
+            } else {
+                a.1.total_cmp(&b.1)
+            }
         })
         .map_or(strong.0, |(route, _)| *route);
     (weak, strong.0)

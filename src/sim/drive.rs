@@ -2,7 +2,8 @@
 
 use crate::catalogue::Catalogue;
 use crate::router::{
-    Input, Log, Need, Plan, Reply, RouteId, Router, ServedVerdict, Step, UnservedReason, Usage, Verdict,
+    Input, Log, Need, Plan, Reply, RouteId, Router, ServedVerdict, Step, UnservedReason, Usage,
+    Verdict,
 };
 use crate::standin::outcome::Outcomes;
 use crate::stats::Unserved;
@@ -20,7 +21,13 @@ pub(super) struct Tariff(Vec<Option<(u64, u64)>>);
 
 impl Tariff {
     pub(super) fn new(catalogue: &Catalogue) -> Self {
-        Self(catalogue.routes.iter().map(|route| route.price.map(|price| (price.input.0, price.output.0))).collect())
+        Self(
+            catalogue
+                .routes
+                .iter()
+                .map(|route| route.price.map(|price| (price.input.0, price.output.0)))
+                .collect(),
+        )
     }
 
     /// Cost of a call, in 10⁻¹² USD, or [`COST_UNKNOWN`].
@@ -29,7 +36,11 @@ impl Tariff {
         if let Some(recorded) = recorded {
             return recorded.0;
         }
-        match (self.0[route.0 as usize], usage.input.get(), usage.output.get()) {
+        match (
+            self.0[route.0 as usize],
+            usage.input.get(),
+            usage.output.get(),
+        ) {
             (Some((input, output)), Some(tokens_in), Some(tokens_out)) => {
                 // Saturating one below "unknown", so that a huge cost never turns into an unknown one.
                 (u64::from(tokens_in).saturating_mul(input))
@@ -82,13 +93,23 @@ impl Outcome {
     #[inline(always)]
     pub(super) fn unserved(self) -> Option<usize> {
         let code = self.flags >> flag::UNSERVED_SHIFT;
-        if code == 0 { None } else { Some(code as usize - 1) }
+        if code == 0 {
+            None
+        } else {
+            Some(code as usize - 1)
+        }
     }
 
     /// An unserved request.
     #[inline(always)]
     pub(super) fn not_served(why: Unserved, cost: u64, calls: u8) -> Self {
-        Self { cost, grade: Score::WRONG, route: NO_ROUTE, calls, flags: (why as u8 + 1) << flag::UNSERVED_SHIFT }
+        Self {
+            cost,
+            grade: Score::WRONG,
+            route: NO_ROUTE,
+            calls,
+            flags: (why as u8 + 1) << flag::UNSERVED_SHIFT,
+        }
     }
 }
 
@@ -129,14 +150,22 @@ pub(super) fn call<L: Log>(
         step = match step {
             Step::Send { route, .. } => {
                 let usage = answering.outcomes.usage(route, i);
-                let this = answering.tariff.cost(route, usage, answering.outcomes.recorded_cost(route, i));
+                let this =
+                    answering
+                        .tariff
+                        .cost(route, usage, answering.outcomes.recorded_cost(route, i));
                 cost = if this == COST_UNKNOWN || cost == COST_UNKNOWN {
                     COST_UNKNOWN
                 } else {
                     cost.saturating_add(this).min(COST_UNKNOWN - 1)
                 };
                 calls += 1;
-                router.step(&mut call, Input::Reply(Reply { usage: Some(usage) }), now, log)
+                router.step(
+                    &mut call,
+                    Input::Reply(Reply { usage: Some(usage) }),
+                    now,
+                    log,
+                )
             }
             Step::Verify { route, verifier } => {
                 let verifier = &answering.verifiers[verifier.0 as usize];
@@ -149,7 +178,11 @@ pub(super) fn call<L: Log>(
                 counts.right_accepted += u64::from(grade == Score::RIGHT && accepted);
                 counts.wrong += u64::from(grade == Score::WRONG);
                 counts.wrong_accepted += u64::from(grade == Score::WRONG && accepted);
-                let verdict = if accepted { Verdict::Accept } else { Verdict::Reject };
+                let verdict = if accepted {
+                    Verdict::Accept
+                } else {
+                    Verdict::Reject
+                };
                 router.step(&mut call, Input::Verdict(verdict), now, log)
             }
             Step::Wait { until } => {
@@ -165,7 +198,13 @@ pub(super) fn call<L: Log>(
                     flags |= flag::ESCALATED;
                 }
                 let grade = answering.outcomes.grade(served.route, i);
-                return Outcome { cost, grade, route: served.route.0, calls, flags };
+                return Outcome {
+                    cost,
+                    grade,
+                    route: served.route.0,
+                    calls,
+                    flags,
+                };
             }
             Step::Failed(failure) => {
                 let why = match failure.unserved() {

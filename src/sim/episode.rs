@@ -1,7 +1,9 @@
 //! One chunk: fill a batch, let every contestant decide on it, add up.
 
 use super::contestants::{Field, Runner};
-use super::drive::{self, Answering, COST_UNKNOWN, NO_ROUTE, Outcome, Tariff, VerifierCounts, flag};
+use super::drive::{
+    self, Answering, COST_UNKNOWN, NO_ROUTE, Outcome, Tariff, VerifierCounts, flag,
+};
 use crate::catalogue::{Catalogue, Requirement};
 use crate::policy::{Ask, Policy};
 use crate::router::{Need, RouteId, Router};
@@ -33,8 +35,16 @@ pub(super) struct World<'a> {
 impl World<'_> {
     fn requirement(&self, tenant: u16, class: u16) -> Requirement {
         let tenants = self.requirements.len() / self.classes;
-        let row = if tenant == NO_NAME { tenants - 1 } else { tenant as usize };
-        let column = if class == NO_NAME { self.classes - 1 } else { class as usize };
+        let row = if tenant == NO_NAME {
+            tenants - 1
+        } else {
+            tenant as usize
+        };
+        let column = if class == NO_NAME {
+            self.classes - 1
+        } else {
+            class as usize
+        };
         self.requirements[row * self.classes + column]
     }
 
@@ -81,7 +91,10 @@ pub(super) struct Sums {
 
 impl Sums {
     pub(super) fn new(contestants: usize, baselines: usize, routes: usize) -> Self {
-        let tally = Tally { final_count: vec![0; routes], ..Tally::default() };
+        let tally = Tally {
+            final_count: vec![0; routes],
+            ..Tally::default()
+        };
         Self {
             tallies: vec![tally; contestants],
             pairs: vec![vec![PairTally::default(); baselines]; contestants],
@@ -92,7 +105,12 @@ impl Sums {
         for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
             mine.merge(theirs);
         }
-        for (mine, theirs) in self.pairs.iter_mut().flatten().zip(other.pairs.iter().flatten()) {
+        for (mine, theirs) in self
+            .pairs
+            .iter_mut()
+            .flatten()
+            .zip(other.pairs.iter().flatten())
+        {
             mine.merge(theirs);
         }
         self
@@ -127,7 +145,13 @@ impl Scratch {
                 outcomes: Vec::with_capacity(SLICE),
             })
             .collect();
-        Self { batch: Batch::default(), asks: Vec::with_capacity(SLICE), folds: Vec::with_capacity(SLICE), runners, fresh }
+        Self {
+            batch: Batch::default(),
+            asks: Vec::with_capacity(SLICE),
+            folds: Vec::with_capacity(SLICE),
+            runners,
+            fresh,
+        }
     }
 }
 
@@ -149,22 +173,51 @@ pub(super) fn run_chunk(
     let mut done = 0;
     while done < len {
         let slice = (len - done).min(SLICE as u64) as usize;
-        world.workload.fill(key, first + done, slice, &mut scratch.batch);
+        world
+            .workload
+            .fill(key, first + done, slice, &mut scratch.batch);
         scratch.asks.clear();
-        scratch.asks.extend((0..slice).map(|i| world.ask(&scratch.batch, i, key.replicate)));
+        scratch
+            .asks
+            .extend((0..slice).map(|i| world.ask(&scratch.batch, i, key.replicate)));
         scratch.folds.clear();
         if world.workload.folds() > 1 {
-            scratch.folds.extend((0..slice as u64).map(|i| world.workload.fold(first + done + i)));
+            scratch
+                .folds
+                .extend((0..slice as u64).map(|i| world.workload.fold(first + done + i)));
         }
         for (index, scratch_runner) in scratch.runners.iter_mut().enumerate() {
-            let ScratchRunner { runner, router, outcomes } = scratch_runner;
+            let ScratchRunner {
+                runner,
+                router,
+                outcomes,
+            } = scratch_runner;
             outcomes.clear();
             let tally = &mut sums.tallies[index];
-            let view = Outcomes { batch: &scratch.batch, world: &world.world };
+            let view = Outcomes {
+                batch: &scratch.batch,
+                world: &world.world,
+            };
             match runner {
-                Runner::Policy { per_fold, verifiers, .. } => {
-                    let answering = Answering { outcomes: view, tariff: &world.tariff, verifiers };
-                    decide(per_fold, router, &answering, &scratch.asks, &scratch.folds, outcomes, tally);
+                Runner::Policy {
+                    per_fold,
+                    verifiers,
+                    ..
+                } => {
+                    let answering = Answering {
+                        outcomes: view,
+                        tariff: &world.tariff,
+                        verifiers,
+                    };
+                    decide(
+                        per_fold,
+                        router,
+                        &answering,
+                        &scratch.asks,
+                        &scratch.folds,
+                        outcomes,
+                        tally,
+                    );
                 }
                 Runner::Oracle => oracle(world, &view, &scratch.asks, outcomes),
                 Runner::Unavailable => continue,
@@ -174,7 +227,11 @@ pub(super) fn run_chunk(
         for (b, baseline) in baselines.iter().enumerate() {
             let theirs = std::mem::take(&mut scratch.runners[*baseline].outcomes);
             for (index, mine) in scratch.runners.iter().enumerate() {
-                let outcomes = if index == *baseline { &theirs } else { &mine.outcomes };
+                let outcomes = if index == *baseline {
+                    &theirs
+                } else {
+                    &mine.outcomes
+                };
                 add_pairs(&mut sums.pairs[index][b], outcomes, &theirs);
             }
             scratch.runners[*baseline].outcomes = theirs;
@@ -198,7 +255,14 @@ fn decide(
         let fold = folds.get(i).copied().unwrap_or(0) as usize;
         let decision = per_fold[fold.min(per_fold.len() - 1)].plan(ask);
         let outcome = drive::call(
-            router, answering, &mut counts, decision.serve, ask.need, jitter(ask), i, &mut (),
+            router,
+            answering,
+            &mut counts,
+            decision.serve,
+            ask.need,
+            jitter(ask),
+            i,
+            &mut (),
         );
         outcomes.push(outcome);
         match decision.mirror {
@@ -206,7 +270,14 @@ fn decide(
             Some(mirror) => {
                 // Nobody waits for the mirror; its verdicts say nothing about what was served.
                 let copy = drive::call(
-                    router, answering, &mut unseen, mirror, ask.need, !jitter(ask), i, &mut (),
+                    router,
+                    answering,
+                    &mut unseen,
+                    mirror,
+                    ask.need,
+                    !jitter(ask),
+                    i,
+                    &mut (),
                 );
                 tally.mirror_calls += u64::from(copy.calls);
                 if copy.cost != COST_UNKNOWN {
@@ -237,7 +308,8 @@ fn oracle(world: &World<'_>, view: &Outcomes<'_>, asks: &[Ask], outcomes: &mut V
                 continue;
             }
             let known = &world.catalogue.routes[index];
-            let may = known.residency.is_subset_of(ask.need.residency) && (known.local || !ask.need.local_only);
+            let may = known.residency.is_subset_of(ask.need.residency)
+                && (known.local || !ask.need.local_only);
             allowed |= may;
             if !world.catalogue.can_serve(route, &ask.need) {
                 residency_only |= !may;
@@ -245,16 +317,28 @@ fn oracle(world: &World<'_>, view: &Outcomes<'_>, asks: &[Ask], outcomes: &mut V
             }
             let grade = view.grade(route, i);
             missing |= grade.is_missing();
-            let cost = world.tariff.cost(route, view.usage(route, i), view.recorded_cost(route, i));
-            let better = best.is_none_or(|best| (grade, std::cmp::Reverse(cost)) > (best.grade, std::cmp::Reverse(best.cost)));
+            let cost = world
+                .tariff
+                .cost(route, view.usage(route, i), view.recorded_cost(route, i));
+            let better = best.is_none_or(|best| {
+                (grade, std::cmp::Reverse(cost)) > (best.grade, std::cmp::Reverse(best.cost))
+            });
             if better {
-                best = Some(Outcome { cost, grade, route: route.0, calls: 1, flags: 0 });
+                best = Some(Outcome {
+                    cost,
+                    grade,
+                    route: route.0,
+                    calls: 1,
+                    flags: 0,
+                });
             }
         }
         outcomes.push(match best {
             _ if missing => Outcome::UNDETERMINED,
             Some(best) => best,
-            None if residency_only && !allowed => Outcome::not_served(Unserved::RefusedByResidency, 0, 0),
+            None if residency_only && !allowed => {
+                Outcome::not_served(Unserved::RefusedByResidency, 0, 0)
+            }
             None => Outcome::not_served(Unserved::NoCapableRoute, 0, 0),
         });
     }
@@ -270,7 +354,10 @@ fn square(value: u64) -> i128 {
 /// Adds the outcomes of one policy.
 fn add(tally: &mut Tally, outcomes: &[Outcome], asks: &[Ask]) {
     tally.requests += outcomes.len() as u64;
-    tally.unknown_need += asks.iter().filter(|ask| ask.need.input_tokens == Tokens::UNKNOWN).count() as u64;
+    tally.unknown_need += asks
+        .iter()
+        .filter(|ask| ask.need.input_tokens == Tokens::UNKNOWN)
+        .count() as u64;
     // Right, wrong and priced is what nearly every outcome is: these sums stay in registers.
     let (mut right, mut wrong, mut calls, mut calls_square) = (0u64, 0u64, 0u64, 0u64);
     let (mut cost_sum, mut cost_square, mut right_cost) = (0u128, 0i128, 0u128);
@@ -287,7 +374,11 @@ fn add(tally: &mut Tally, outcomes: &[Outcome], asks: &[Ask]) {
         calls_square += u64::from(outcome.calls) * u64::from(outcome.calls);
         cost_sum += u128::from(outcome.cost);
         cost_square += square(outcome.cost);
-        right_cost += if is_right { u128::from(outcome.cost) } else { 0 };
+        right_cost += if is_right {
+            u128::from(outcome.cost)
+        } else {
+            0
+        };
         add_flags(tally, outcome);
     }
     let scale = i128::from(1_000_000);
@@ -364,7 +455,8 @@ fn add_pairs(pair: &mut PairTally, mine: &[Outcome], theirs: &[Outcome]) {
     let mut counts = [0u64; 4];
     for (mine, theirs) in mine.iter().zip(theirs) {
         if mine.grade.is_binary() && theirs.grade.is_binary() {
-            let cell = usize::from(mine.grade == Score::RIGHT) * 2 + usize::from(theirs.grade == Score::RIGHT);
+            let cell = usize::from(mine.grade == Score::RIGHT) * 2
+                + usize::from(theirs.grade == Score::RIGHT);
             counts[cell] += 1;
         } else if let (Some(a), Some(b)) = (mine.grade.millionths(), theirs.grade.millionths()) {
             let difference = i128::from(a) - i128::from(b);

@@ -35,28 +35,63 @@ pub fn explain(
     let world = prepare(experiment)?;
     let Some(number) = experiment.workload.find_request(id) else {
         let last = experiment.workload.len().saturating_sub(1);
-        let range = format!("`{}` to `{}`", experiment.workload.request_id(0), experiment.workload.request_id(last));
+        let range = format!(
+            "`{}` to `{}`",
+            experiment.workload.request_id(0),
+            experiment.workload.request_id(last)
+        );
         return Err(Diagnostics(vec![
-            crate::source::Diagnostic::error(format!("workload `{}` has no request `{id}`", experiment.workload.name))
-                .help(format!("its requests are {range}")),
+            crate::source::Diagnostic::error(format!(
+                "workload `{}` has no request `{id}`",
+                experiment.workload.name
+            ))
+            .help(format!("its requests are {range}")),
         ]));
     };
     let mut field = Field::build(experiment, &world, 0, warnings);
     let mut batch = Batch::default();
-    let key = DrawKey { seed: experiment.seed, domain: Domain::Traffic, replicate: 0 };
+    let key = DrawKey {
+        seed: experiment.seed,
+        domain: Domain::Traffic,
+        replicate: 0,
+    };
     experiment.workload.fill(key, number, 1, &mut batch);
     let ask = world.ask(&batch, 0, 0);
-    let names: Vec<String> = experiment.policies.iter().map(|policy| policy.name.clone()).collect();
+    let names: Vec<String> = experiment
+        .policies
+        .iter()
+        .map(|policy| policy.name.clone())
+        .collect();
     let mut stories = Vec::new();
     for (policy, runner) in names.into_iter().zip(field.runners_mut()) {
-        let Runner::Policy { per_fold, verifiers } = runner else { continue };
-        let fold = if experiment.workload.folds() > 1 { experiment.workload.fold(number) as usize } else { 0 };
+        let Runner::Policy {
+            per_fold,
+            verifiers,
+        } = runner
+        else {
+            continue;
+        };
+        let fold = if experiment.workload.folds() > 1 {
+            experiment.workload.fold(number) as usize
+        } else {
+            0
+        };
         let fold = fold.min(per_fold.len() - 1);
         let decision = per_fold[fold].plan(&ask);
         let reason = per_fold[fold].explain(&ask, decision.why);
-        let view = Outcomes { batch: &batch, world: &world.world };
-        let answering = Answering { outcomes: view, tariff: &world.tariff, verifiers };
-        stories.push(Explanation { policy, lines: story(&world, &answering, &ask, &decision, &reason, id) });
+        let view = Outcomes {
+            batch: &batch,
+            world: &world.world,
+        };
+        let answering = Answering {
+            outcomes: view,
+            tariff: &world.tariff,
+            verifiers,
+        };
+        stories.push(Explanation {
+            policy,
+            lines: story(&world, &answering, &ask, &decision, &reason, id),
+        });
     }
     Ok(stories)
 }
@@ -69,17 +104,35 @@ fn story(
     reason: &str,
     id: &str,
 ) -> Vec<String> {
-    let mut lines = vec![format!("request  {}", facts(world, ask, id)), format!("decided  {reason}")];
+    let mut lines = vec![
+        format!("request  {}", facts(world, ask, id)),
+        format!("decided  {reason}"),
+    ];
     lines.push(format!("plan     {}", plan_text(world, &decision.serve)));
-    let mut diary = Diary { world, lines: Vec::new() };
+    let mut diary = Diary {
+        world,
+        lines: Vec::new(),
+    };
     let mut router = world.catalogue.router();
     let mut counts = VerifierCounts::default();
-    let outcome =
-        drive::call(&mut router, answering, &mut counts, decision.serve, ask.need, jitter(ask), 0, &mut diary);
+    let outcome = drive::call(
+        &mut router,
+        answering,
+        &mut counts,
+        decision.serve,
+        ask.need,
+        jitter(ask),
+        0,
+        &mut diary,
+    );
     lines.append(&mut diary.lines);
     lines.push(match (outcome.unserved(), outcome.flags) {
         (Some(why), _) => {
-            let why = ["its data may go to no route of the plan", "no route of the plan can take it", "every route failed"][why];
+            let why = [
+                "its data may go to no route of the plan",
+                "no route of the plan can take it",
+                "every route failed",
+            ][why];
             format!("result   unserved: {why}; counts as wrong")
         }
         (None, flags) if flags & drive::flag::UNDETERMINED != 0 => {
@@ -95,19 +148,39 @@ fn story(
         ),
     });
     if let Some(mirror) = decision.mirror {
-        let copy = drive::call(&mut router, answering, &mut counts, mirror, ask.need, !jitter(ask), 0, &mut ());
-        lines.push(format!("mirror   {}: {}, {}; nobody sees it", plan_text(world, &mirror), grade_text(copy.grade), cost_text(copy.cost)));
+        let copy = drive::call(
+            &mut router,
+            answering,
+            &mut counts,
+            mirror,
+            ask.need,
+            !jitter(ask),
+            0,
+            &mut (),
+        );
+        lines.push(format!(
+            "mirror   {}: {}, {}; nobody sees it",
+            plan_text(world, &mirror),
+            grade_text(copy.grade),
+            cost_text(copy.cost)
+        ));
     }
     let mut elsewhere = String::new();
     for (index, column) in world.world.iter().enumerate() {
         let route = RouteId(index as u16);
         if *column != NOT_IN_WORLD && world.catalogue.can_serve(route, &ask.need) {
             let view = &answering.outcomes;
-            let cost = answering.tariff.cost(route, view.usage(route, 0), view.recorded_cost(route, 0));
+            let cost =
+                answering
+                    .tariff
+                    .cost(route, view.usage(route, 0), view.recorded_cost(route, 0));
             let separator = if elsewhere.is_empty() { "" } else { "; " };
             let _ = write!(
-                elsewhere, "{separator}`{}` {}, {}",
-                world.catalogue.routes[index].name, grade_text(view.grade(route, 0)), cost_text(cost)
+                elsewhere,
+                "{separator}`{}` {}, {}",
+                world.catalogue.routes[index].name,
+                grade_text(view.grade(route, 0)),
+                cost_text(cost)
             );
         }
     }
@@ -118,9 +191,10 @@ fn story(
 fn facts(world: &World<'_>, ask: &Ask, id: &str) -> String {
     let workload = world.workload;
     let mut text = format!("`{id}`, task `{}`", workload.tasks[ask.task as usize]);
-    for (what, index, names) in
-        [("tenant", ask.tenant, &workload.tenants), ("language", ask.language, &workload.languages)]
-    {
+    for (what, index, names) in [
+        ("tenant", ask.tenant, &workload.tenants),
+        ("language", ask.language, &workload.languages),
+    ] {
         if index != NO_NAME {
             let _ = write!(text, ", {what} `{}`", names[index as usize]);
         }
@@ -155,7 +229,11 @@ fn plan_text(world: &World<'_>, plan: &Plan) -> String {
     let mut text = String::new();
     for (index, leg) in plan.legs().iter().enumerate().take(LEGS_MAX) {
         if index > 0 {
-            text.push_str(if plan.legs()[index - 1].verifier.is_some() { " → if rejected → " } else { " → if it fails → " });
+            text.push_str(if plan.legs()[index - 1].verifier.is_some() {
+                " → if rejected → "
+            } else {
+                " → if it fails → "
+            });
         }
         match leg.target {
             Target::Route(route) => {
@@ -179,7 +257,11 @@ fn grade_text(grade: Score) -> String {
 }
 
 fn cost_text(cost: u64) -> String {
-    if cost == COST_UNKNOWN { "cost unknown".to_owned() } else { Usd(cost).to_string() }
+    if cost == COST_UNKNOWN {
+        "cost unknown".to_owned()
+    } else {
+        Usd(cost).to_string()
+    }
 }
 
 /// Writes down what the router does.
@@ -190,27 +272,60 @@ struct Diary<'a> {
 
 impl Diary<'_> {
     fn route(&self, route: RouteId) -> &str {
-        self.world.catalogue.routes.get(route.0 as usize).map_or("?", |route| &route.name)
+        self.world
+            .catalogue
+            .routes
+            .get(route.0 as usize)
+            .map_or("?", |route| &route.name)
     }
 }
 
 impl Log for Diary<'_> {
     fn attempt(&mut self, route: RouteId, attempt: u8, _now: Instant) {
-        self.lines.push(format!("send     `{}`, attempt {attempt}", self.route(route)));
+        self.lines.push(format!(
+            "send     `{}`, attempt {attempt}",
+            self.route(route)
+        ));
     }
 
-    fn fault(&mut self, route: RouteId, attempt: u8, kind: FaultKind, _mid_stream: bool, _now: Instant) {
-        self.lines.push(format!("fault    `{}`, attempt {attempt}: {}", self.route(route), kind.name()));
+    fn fault(
+        &mut self,
+        route: RouteId,
+        attempt: u8,
+        kind: FaultKind,
+        _mid_stream: bool,
+        _now: Instant,
+    ) {
+        self.lines.push(format!(
+            "fault    `{}`, attempt {attempt}: {}",
+            self.route(route),
+            kind.name()
+        ));
     }
 
     fn skip(&mut self, route: RouteId, why: Skip, _now: Instant) {
-        let place = self.world.catalogue.routes.get(route.0 as usize).and_then(|route| route.location.as_ref());
-        let place = place.map(|location| format!(" ({})", location.short())).unwrap_or_default();
-        self.lines.push(format!("skip     `{}`: {}{place}", self.route(route), why.name()));
+        let place = self
+            .world
+            .catalogue
+            .routes
+            .get(route.0 as usize)
+            .and_then(|route| route.location.as_ref());
+        let place = place
+            .map(|location| format!(" ({})", location.short()))
+            .unwrap_or_default();
+        self.lines.push(format!(
+            "skip     `{}`: {}{place}",
+            self.route(route),
+            why.name()
+        ));
     }
 
     fn wait(&mut self, route: RouteId, _attempt: u8, _hint: Option<Duration>, until: Instant) {
-        self.lines.push(format!("wait     until {} s, then `{}` again", until.0 as f64 / 1e6, self.route(route)));
+        self.lines.push(format!(
+            "wait     until {} s, then `{}` again",
+            until.0 as f64 / 1e6,
+            self.route(route)
+        ));
     }
 
     fn verdict(&mut self, route: RouteId, verdict: Verdict, _now: Instant) {
@@ -219,6 +334,9 @@ impl Log for Diary<'_> {
             Verdict::Reject => "rejected",
             Verdict::Unavailable => "could not be verified",
         };
-        self.lines.push(format!("verdict  the answer of `{}` was {word}", self.route(route)));
+        self.lines.push(format!(
+            "verdict  the answer of `{}` was {word}",
+            self.route(route)
+        ));
     }
 }

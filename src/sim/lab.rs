@@ -20,7 +20,11 @@ pub(super) struct WorldLab<'a> {
 
 impl WorldLab<'_> {
     fn key(&self) -> DrawKey {
-        DrawKey { seed: self.seed, domain: Domain::Lab, replicate: self.replicate }
+        DrawKey {
+            seed: self.seed,
+            domain: Domain::Lab,
+            replicate: self.replicate,
+        }
     }
 }
 
@@ -31,7 +35,9 @@ impl Lab for WorldLab<'_> {
             return Examples::default();
         }
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let seen = self.workload.examples(self.key(), self.fold, task as usize, column as usize, count);
+        let seen =
+            self.workload
+                .examples(self.key(), self.fold, task as usize, column as usize, count);
         Examples {
             graded: seen.n,
             score_sum: seen.score_sum,

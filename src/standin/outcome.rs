@@ -28,7 +28,10 @@ impl Outcomes<'_> {
     #[must_use]
     #[inline(always)]
     pub fn usage(&self, route: RouteId, i: usize) -> Usage {
-        Usage { input: self.batch.input_tokens[i], output: self.batch.output(self.column(route), i) }
+        Usage {
+            input: self.batch.input_tokens[i],
+            output: self.batch.output(self.column(route), i),
+        }
     }
 
     /// The grade of the answer.
@@ -42,7 +45,11 @@ impl Outcomes<'_> {
     #[must_use]
     #[inline(always)]
     pub fn recorded_cost(&self, route: RouteId, i: usize) -> Option<Usd> {
-        if self.batch.cost.is_empty() { None } else { self.batch.cost[self.column(route)][i] }
+        if self.batch.cost.is_empty() {
+            None
+        } else {
+            self.batch.cost[self.column(route)][i]
+        }
     }
 
     /// Whether the verifier accepts the answer; `None` when nobody graded it, so that nobody can say.
@@ -51,9 +58,10 @@ impl Outcomes<'_> {
     pub fn accepts(&self, verifier: &Verifier, route: RouteId, i: usize) -> Option<bool> {
         let column = self.column(route);
         match verifier {
-            Verifier::Simulated(simulated) => {
-                simulated.accepts(self.batch.grade[column][i], self.batch.verifier_lane[column][i])
-            }
+            Verifier::Simulated(simulated) => simulated.accepts(
+                self.batch.grade[column][i],
+                self.batch.verifier_lane[column][i],
+            ),
         }
     }
 }

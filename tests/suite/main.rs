@@ -1,5 +1,6 @@
 //! The one integration-test binary: a module per subject, so that builds and disk stay small.
 
+mod given;
 mod intervals;
 mod lesson;
 mod report;

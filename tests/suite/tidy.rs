@@ -16,9 +16,25 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("verify", &["units", "source", "router"]),
     ("catalogue", &["units", "source", "router"]),
     ("workload", &["units", "source", "router"]),
-    ("policy", &["units", "source", "router", "stats", "verify", "catalogue"]),
+    (
+        "policy",
+        &["units", "source", "router", "stats", "verify", "catalogue"],
+    ),
     ("standin", &["units", "router", "workload", "verify"]),
-    ("sim", &["units", "source", "router", "catalogue", "policy", "workload", "standin", "stats", "verify"]),
+    (
+        "sim",
+        &[
+            "units",
+            "source",
+            "router",
+            "catalogue",
+            "policy",
+            "workload",
+            "standin",
+            "stats",
+            "verify",
+        ],
+    ),
     ("report", &["units", "stats", "sim"]),
 ];
 
@@ -47,17 +63,29 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 /// The top-level module a file belongs to.
 fn module(path: &Path) -> String {
     let below = path.strip_prefix(root().join("src")).unwrap();
-    let first = below.components().next().unwrap().as_os_str().to_str().unwrap();
+    let first = below
+        .components()
+        .next()
+        .unwrap()
+        .as_os_str()
+        .to_str()
+        .unwrap();
     first.trim_end_matches(".rs").to_owned()
 }
 
 /// The first path segment after each `crate::`.
 fn imports(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+    for line in text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+    {
         for (at, _) in line.match_indices("crate::") {
             let rest = &line[at + "crate::".len()..];
-            let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            let name: String = rest
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
             found.push(name);
         }
     }
@@ -74,12 +102,18 @@ fn modules_import_only_what_the_table_allows() {
             continue;
         }
         let Some(allowed) = table.get(module.as_str()) else {
-            wrong.push(format!("{}: module `{module}` is not in the import table", path.display()));
+            wrong.push(format!(
+                "{}: module `{module}` is not in the import table",
+                path.display()
+            ));
             continue;
         };
         for import in imports(&std::fs::read_to_string(&path).unwrap()) {
             if import != module && !allowed.contains(&import.as_str()) {
-                wrong.push(format!("{}: `{module}` may not import `{import}`", path.display()));
+                wrong.push(format!(
+                    "{}: `{module}` may not import `{import}`",
+                    path.display()
+                ));
             }
         }
     }
@@ -93,7 +127,11 @@ fn files_are_short_and_say_what_they_are() {
         for path in rust_files(&root().join(folder)) {
             let text = std::fs::read_to_string(&path).unwrap();
             if text.lines().count() > LINES_MAX {
-                wrong.push(format!("{}: {} lines, at most {LINES_MAX}", path.display(), text.lines().count()));
+                wrong.push(format!(
+                    "{}: {} lines, at most {LINES_MAX}",
+                    path.display(),
+                    text.lines().count()
+                ));
             }
             if !text.starts_with("//!") {
                 wrong.push(format!("{}: no module documentation", path.display()));
@@ -107,8 +145,18 @@ fn files_are_short_and_say_what_they_are() {
 fn only_the_right_modules_read_clocks_open_files_or_print() {
     // What must stay out of everything but the command line, with the reason in ARCHITECTURE.md.
     let forbidden = [
-        "SystemTime", "std::time::Instant", "std::fs::", "std::net", "println!", "eprintln!", "HashMap", "HashSet",
-        "thread_rng", "rand::rng(", "todo!(", "unimplemented!(",
+        "SystemTime",
+        "std::time::Instant",
+        "std::fs::",
+        "std::net",
+        "println!",
+        "eprintln!",
+        "HashMap",
+        "HashSet",
+        "thread_rng",
+        "rand::rng(",
+        "todo!(",
+        "unimplemented!(",
     ];
     let mut wrong = Vec::new();
     for path in rust_files(&root().join("src")) {
@@ -118,7 +166,10 @@ fn only_the_right_modules_read_clocks_open_files_or_print() {
         let text = std::fs::read_to_string(&path).unwrap();
         // Unit tests may read fixtures.
         let code = text.split("#[cfg(test)]").next().unwrap();
-        for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        for line in code
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+        {
             for word in forbidden {
                 if line.contains(word) {
                     wrong.push(format!("{}: `{word}` in: {}", path.display(), line.trim()));
@@ -132,10 +183,16 @@ fn only_the_right_modules_read_clocks_open_files_or_print() {
 #[test]
 fn the_router_core_has_no_floats_and_allocates_only_when_it_is_built() {
     let mut wrong = Vec::new();
-    for path in rust_files(&root().join("src")).into_iter().filter(|path| module(path) == "router") {
+    for path in rust_files(&root().join("src"))
+        .into_iter()
+        .filter(|path| module(path) == "router")
+    {
         let text = std::fs::read_to_string(&path).unwrap();
         let code = text.split("#[cfg(test)]").next().unwrap();
-        for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        for line in code
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+        {
             if line.contains("f64") || line.contains("f32") {
                 wrong.push(format!("{}: a float in: {}", path.display(), line.trim()));
             }
