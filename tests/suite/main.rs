@@ -1,3 +1,7 @@
 //! The integration tests, one binary.
 
+mod router_cases;
+mod router_properties;
+mod router_reference;
 mod router_scenarios;
+mod router_world;
