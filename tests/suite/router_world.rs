@@ -188,8 +188,6 @@ pub(crate) enum Answer {
     Fails(Fault),
     /// Shows output first.
     Dies(Fault),
-    /// Takes so long, then answers.
-    Slow(Duration),
     /// Takes so long, then fails.
     SlowFails(Duration, Fault),
     /// Answers with this bill.
@@ -263,10 +261,6 @@ impl World {
         }
         match answer {
             Answer::Ok => REPLY,
-            Answer::Slow(time) => {
-                self.now = self.now.after(time);
-                REPLY
-            }
             Answer::Costs(input, output) => Input::Reply(Reply {
                 usage: Some(Usage {
                     input: Tokens::new(input),
