@@ -135,7 +135,12 @@ fn policies(findings: &Findings) -> Block {
             final_answers(row, &findings.routes),
         ];
         if mirrors {
-            cells.insert(4, text("mirror_usd_per_1k", &usd));
+            // "0.00 [0.00, 0.00]" beside policies that mirror nothing would only be noise.
+            let mirror = |e: &crate::stats::Estimate| match e.value {
+                Some(0.0) => "–".to_owned(),
+                _ => usd(e),
+            };
+            cells.insert(4, text("mirror_usd_per_1k", &mirror));
         }
         Line::Cells(cells)
     };

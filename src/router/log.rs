@@ -35,6 +35,12 @@ pub trait Log {
         let _ = (route, attempt, now);
     }
 
+    /// The first output of the attempt reached the caller.
+    #[inline(always)]
+    fn shown(&mut self, route: RouteId, attempt: u8, now: Instant) {
+        let _ = (route, attempt, now);
+    }
+
     /// The attempt brought an answer.
     #[inline(always)]
     fn reply(&mut self, route: RouteId, attempt: u8, now: Instant) {

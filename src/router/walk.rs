@@ -15,10 +15,9 @@ use super::retry::{self, uniforms};
 use call::{Held, Phase, prompt_and_cap, seen};
 
 use super::{
-    Account, AccountId, Alert, BreakerChange, BreakerScope, BreakerState, ConfigError, Failure,
+    Account, AccountId, Alert, BreakerChange, BreakerScope, BreakerState, ConfigError,
     FailureReason, Fault, FaultKind, Input, Leg, Limits, Log, Need, Plan, Regions, Reply, RouteId,
-    RouteSpec, RouterConfig, Scope, Served, ServedVerdict, Skip, Step, Target, Trip, Usage,
-    Verdict,
+    RouteSpec, RouterConfig, Scope, ServedVerdict, Skip, Step, Target, Trip, Usage, Verdict,
 };
 use crate::units::{Instant, Usd};
 
@@ -150,26 +149,58 @@ impl Router {
         now: Instant,
         log: &mut L,
     ) -> Step {
-        let step = match (call.phase, input) {
+        match (call.phase, input) {
             (Phase::Sent, Input::Reply(reply)) => self.replied(call, reply, now, log),
             (Phase::Sent, Input::Shown) => {
-                call.shown = !call.buffered;
-                return call.step;
+                if !call.buffered && !call.shown {
+                    call.shown = true;
+                    log.shown(call.route, call.attempt, now);
+                }
+                self.outstanding(call)
             }
             (Phase::Sent, Input::Fault(fault)) => self.faulted(call, fault, now, log),
             (Phase::Verifying, Input::Verdict(verdict)) => self.judged(call, verdict, now, log),
-            (Phase::Waiting, Input::Wake) => match call.step {
-                Step::Wait { until } if now < until => return call.step,
-                _ => self.woke(call, now, log),
-            },
+            (Phase::Waiting, Input::Wake) if now >= call.at => self.woke(call, now, log),
             (Phase::New | Phase::Sent | Phase::Verifying | Phase::Waiting, Input::Cancelled) => {
                 self.cancelled(call, now, log)
             }
             (Phase::New, _) => self.begin(call, now, log),
-            _ => return call.step,
-        };
-        call.step = step;
-        step
+            _ => self.outstanding(call),
+        }
+    }
+
+    /// The outstanding step again.
+    #[cold]
+    #[inline(never)]
+    fn outstanding(&self, call: &Call) -> Step {
+        match (call.phase, call.plan.leg(call.leg)) {
+            (Phase::Sent, _) => Step::Send {
+                route: call.route,
+                attempt: call.attempt,
+                limits: self.limits(call),
+                buffer: call.buffered,
+            },
+            (
+                Phase::Verifying,
+                Some(Leg {
+                    verifier: Some(verifier),
+                    ..
+                }),
+            ) => Step::Verify {
+                route: call.route,
+                verifier,
+            },
+            (Phase::New | Phase::Verifying | Phase::Waiting, _) => Step::Wait { until: call.at },
+            (Phase::Served, _) => Step::Done(call.served()),
+            (Phase::Failed, _) => Step::Failed(call.failure()),
+        }
+    }
+
+    /// How long the outstanding attempt may take.
+    #[inline(always)]
+    fn limits(&self, call: &Call) -> Limits {
+        let rest = call.deadline.since(call.at);
+        self.hot[usize::from(call.route.0)].limits.clipped(rest)
     }
 
     /// Whether `route` may ever serve a request with this need: the hard filters, which no health,
@@ -396,11 +427,12 @@ impl Router {
         call.sends = call.sends.saturating_add(1);
         call.shown = false;
         call.phase = Phase::Sent;
+        call.at = now;
         log.attempt(route, call.attempt, now);
         Step::Send {
             route,
             attempt: call.attempt,
-            limits: hot.limits.clipped(call.deadline.since(now)),
+            limits: self.limits(call),
             buffer: call.buffered,
         }
     }
@@ -510,21 +542,14 @@ impl Router {
     /// The answer that has just come is served.
     #[inline(always)]
     fn done(&mut self, call: &mut Call, verdict: ServedVerdict) -> Step {
+        call.verdict = verdict;
+        call.phase = Phase::Served;
         self.end(call);
-        Step::Done(Served {
-            route: call.route,
-            leg: call.leg,
-            attempt: call.attempt,
-            verdict,
-            escalations: call.escalations,
-            unavailable_verdicts: call.unavailable_verdicts,
-            sends: call.sends,
-        })
+        Step::Done(call.served())
     }
 
     #[inline(always)]
     fn end(&mut self, call: &mut Call) {
-        call.phase = Phase::Ended;
         if let Some(ledger) = &mut self.ledger
             && call.generation == self.generation
         {

@@ -219,7 +219,10 @@ pub(super) fn run_chunk(
                         tally,
                     );
                 }
-                Runner::Oracle => oracle(world, &view, &scratch.asks, outcomes),
+                Runner::Oracle => {
+                    oracle(world, &view, &scratch.asks, outcomes);
+                    tally.mirror_costed += slice as u64;
+                }
                 Runner::Unavailable => continue,
             }
             add(tally, outcomes, &scratch.asks);

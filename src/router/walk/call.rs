@@ -1,6 +1,8 @@
 //! One request in progress: where it stands on its plan, and what it has seen.
 
-use crate::router::{FaultKind, Need, Plan, ROUTES_MAX, RouteId, Skip, Step};
+use crate::router::{
+    Failure, FailureReason, FaultKind, Need, Plan, ROUTES_MAX, RouteId, Served, ServedVerdict, Skip,
+};
 use crate::units::{Instant, Usd};
 
 /// What the call waits for.
@@ -10,7 +12,8 @@ pub(super) enum Phase {
     Sent,
     Verifying,
     Waiting,
-    Ended,
+    Served,
+    Failed,
 }
 
 /// Facts collected on the walk, for the reason at its end.
@@ -33,8 +36,13 @@ pub struct Call {
     pub(super) plan: Plan,
     pub(super) need: Need,
     pub(super) jitter: u64,
-    pub(super) step: Step,
+    /// When the outstanding attempt was sent, or the outstanding wait ends.
+    pub(super) at: Instant,
     pub(super) phase: Phase,
+    /// What is known of the answer that was served.
+    pub(super) verdict: ServedVerdict,
+    /// Why there was none.
+    pub(super) reason: FailureReason,
     pub(super) leg: u8,
     pub(super) attempt: u8,
     pub(super) buffered: bool,
@@ -77,10 +85,10 @@ impl Call {
             plan,
             need,
             jitter,
-            step: Step::Wait {
-                until: Instant::ZERO,
-            },
+            at: Instant::ZERO,
             phase: Phase::New,
+            verdict: ServedVerdict::NotAsked,
+            reason: FailureReason::Cancelled,
             leg: 0,
             attempt: 0,
             buffered: false,
@@ -133,6 +141,29 @@ impl Call {
     /// The route that was tried last.
     pub(in crate::router) fn last_route(&self) -> Option<RouteId> {
         (self.sends > 0).then_some(self.route)
+    }
+
+    /// The answer that was served.
+    #[inline(always)]
+    pub(super) fn served(&self) -> Served {
+        Served {
+            route: self.route,
+            leg: self.leg,
+            attempt: self.attempt,
+            verdict: self.verdict,
+            escalations: self.escalations,
+            unavailable_verdicts: self.unavailable_verdicts,
+            sends: self.sends,
+        }
+    }
+
+    /// Why there was no answer.
+    pub(super) fn failure(&self) -> Failure {
+        Failure {
+            reason: self.reason,
+            sends: self.sends,
+            retry_at: (self.retry_at < Instant(u64::MAX)).then_some(self.retry_at),
+        }
     }
 
     #[inline(always)]

@@ -118,6 +118,7 @@ impl Router {
         log.wait(call.route, call.attempt, hint, until);
         call.attempt += 1;
         call.phase = Phase::Waiting;
+        call.at = until;
         Some(Step::Wait { until })
     }
 
@@ -163,12 +164,8 @@ impl Router {
     #[inline(never)]
     pub(super) fn cancelled<L: Log>(&mut self, call: &mut Call, now: Instant, log: &mut L) -> Step {
         if call.phase == Phase::New {
-            call.phase = Phase::Ended;
-            return Step::Failed(Failure {
-                reason: FailureReason::Cancelled,
-                sends: 0,
-                retry_at: None,
-            });
+            call.phase = Phase::Failed;
+            return Step::Failed(call.failure());
         }
         if call.phase == Phase::Sent && call.generation == self.generation {
             let hot = &mut self.hot[usize::from(call.route.0)];
@@ -187,16 +184,10 @@ impl Router {
     /// No leg is left, or no time: the held answer is served, or the reason is given.
     pub(super) fn give_up(&mut self, call: &mut Call) -> Step {
         if let Some(held) = call.held {
-            self.end(call);
-            return Step::Done(Served {
-                route: held.route,
-                leg: held.leg,
-                attempt: held.attempt,
-                verdict: ServedVerdict::Unverified,
-                escalations: call.escalations,
-                unavailable_verdicts: call.unavailable_verdicts,
-                sends: call.sends,
-            });
+            call.route = held.route;
+            call.leg = held.leg;
+            call.attempt = held.attempt;
+            return self.done(call, ServedVerdict::Unverified);
         }
         let saw = |fact: u8| call.seen & fact != 0;
         let reason = match call.last_fault {
@@ -212,12 +203,10 @@ impl Router {
     }
 
     fn fail(&mut self, call: &mut Call, reason: FailureReason) -> Step {
+        call.reason = reason;
+        call.phase = Phase::Failed;
         self.end(call);
-        Step::Failed(Failure {
-            reason,
-            sends: call.sends,
-            retry_at: (call.retry_at < Instant(u64::MAX)).then_some(call.retry_at),
-        })
+        Step::Failed(call.failure())
     }
 
     /// An answer came from a route whose breaker is not spotless, or whose successes are counted.
