@@ -291,6 +291,17 @@ impl Layout {
             .map(|(_, columns)| columns.as_slice())
     }
 
+    /// All columns that play a role.
+    #[cfg(feature = "frames")]
+    pub(crate) fn used(&self) -> impl Iterator<Item = usize> {
+        let single = self.single.iter().map(|(_, column)| *column);
+        single.chain(
+            self.by_route
+                .iter()
+                .flat_map(|(_, columns)| columns.iter().copied()),
+        )
+    }
+
     /// Finds the configured columns in `header`; complaints go to `report`.
     pub(crate) fn resolve(
         columns: &Columns,

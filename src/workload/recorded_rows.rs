@@ -161,6 +161,20 @@ impl<'s> Collector<'s> {
         sound
     }
 
+    /// The columns whose cells are looked at, in rising order. Others may be left empty.
+    #[cfg(feature = "frames")]
+    pub(crate) fn wanted(&self) -> Vec<usize> {
+        let filters = self
+            .filters
+            .iter()
+            .chain(&self.split)
+            .map(|(column, _)| *column);
+        let mut wanted: Vec<usize> = self.layout.used().chain(filters).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted
+    }
+
     /// Takes a row. It has as many cells as the header.
     pub(crate) fn row(&mut self, cells: &[Cow<'_, str>], place: Place<'_>) {
         self.rows_read += 1;
