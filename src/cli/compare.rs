@@ -20,7 +20,7 @@ const REQUESTS_MAX: u64 = 1_000_000_000_000;
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    inputs: inputs::Arguments,
+    inputs: inputs::Files,
     /// Requests per replicate [default: what the workload says].
     #[arg(long, value_name = "N", value_parser = parse_count)]
     requests: Option<u64>,

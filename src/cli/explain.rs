@@ -8,7 +8,7 @@ use crate::sim::{self, Experiment};
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    inputs: inputs::Arguments,
+    inputs: inputs::Files,
     /// The request: its id in recorded data, its number in a synthetic world.
     #[arg(long, value_name = "ID")]
     request: String,

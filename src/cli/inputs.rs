@@ -22,7 +22,7 @@ const POLICIES: &str = "policies";
 
 /// What `compare` and `explain` have in common.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct Files {
     /// A workload (TOML), or recorded outcomes of every route (CSV, JSONL or Parquet, also .gz).
     pub(super) data: PathBuf,
     /// A policy file, or a folder of them [default: policies/].
@@ -230,7 +230,7 @@ impl Reader {
 /// # Errors
 ///
 /// Everything that is wrong with any of the files.
-pub(super) fn read(arguments: &Arguments) -> Result<(Inputs, Diagnostics), Diagnostics> {
+pub(super) fn read(arguments: &Files) -> Result<(Inputs, Diagnostics), Diagnostics> {
     let mut reader = Reader::default();
     let workload = reader.workload(&arguments.data, arguments.columns.as_deref());
     let routes = arguments

@@ -124,7 +124,6 @@ pub(super) struct Scratch {
     folds: Vec<u8>,
     /// By contestant.
     runners: Vec<ScratchRunner>,
-    fresh: Router,
 }
 
 struct ScratchRunner {
@@ -150,7 +149,6 @@ impl Scratch {
             asks: Vec::with_capacity(SLICE),
             folds: Vec::with_capacity(SLICE),
             runners,
-            fresh,
         }
     }
 }

@@ -171,10 +171,18 @@ fn paired_counts_on_the_lessons_rows_are_the_reference_counts() {
     // The reference's "oracle" is the policy that routes each task like the oracle: the lesson's picks.
     let picks = tally(&results, "eval-driven");
     let difference = (picks.score_sum - tally(&results, "static").score_sum) as f64 / 1e6 / 6000.0;
-    let want = fixture("lesson_world.json")["oracle_against_static"]["diff"].as_f64().unwrap();
+    let want = fixture("lesson_world.json")["oracle_against_static"]["diff"]
+        .as_f64()
+        .unwrap();
     assert_relative("picks against static", difference, want);
     let best = tally(&results, "oracle").score_sum;
-    assert!(results.contestants.iter().all(|one| one.tallies[0].score_sum <= best), "nobody beats the oracle");
+    assert!(
+        results
+            .contestants
+            .iter()
+            .all(|one| one.tallies[0].score_sum <= best),
+        "nobody beats the oracle"
+    );
 }
 
 /// Requests behind the checks in expectation.
