@@ -2,9 +2,9 @@
 
 use routelab::router::FaultKind::*;
 use routelab::router::{
-    Call, CooldownSpec, FailureReason, Fault, Input, Kinds, Leg, Need, Plan, RetryShare, RouteId,
-    Router, RouterConfig, Served, ServedVerdict, Step, Strategy, Target, Verdict, VerifierId,
-    preset,
+    BreakerState, Call, CooldownSpec, FailureReason, Fault, Input, Kinds, Leg, Need, Plan,
+    RetryShare, RouteId, Router, RouterConfig, Served, ServedVerdict, Step, Strategy, Target,
+    Verdict, VerifierId, preset,
 };
 use routelab::units::Tokens;
 
@@ -360,4 +360,57 @@ fn a_call_is_small_and_holds_nothing_to_drop() {
     assert!(!std::mem::needs_drop::<Step>());
     assert!(size_of::<Call>() <= 256, "{}", size_of::<Call>());
     assert!(size_of::<Step>() <= 48, "{}", size_of::<Step>());
+}
+
+#[test]
+fn an_ejection_grows_with_each_opening_and_a_success_ends_that() {
+    let config = (preset::by_name("envoy").unwrap().config)();
+    let mut world = World::new(&with_routes(1, config));
+    let open_for = |world: &mut World| {
+        world.fails(0, Server, 5);
+        for _ in 0..5 {
+            world.run(chain(1), need());
+        }
+        match world.router.breaker_state(RouteId(0), world.now) {
+            BreakerState::Open { until } => {
+                let pause = until.since(world.now);
+                world.now = until;
+                pause
+            }
+            state => panic!("{state:?}"),
+        }
+    };
+    assert_eq!(open_for(&mut world), s(30));
+    let closed = BreakerState::Closed { failures: 0 };
+    assert_eq!(world.router.breaker_state(RouteId(0), world.now), closed);
+    assert_eq!(open_for(&mut world), s(60));
+    assert_eq!(open_for(&mut world), s(90));
+    world.run(chain(1), need());
+    assert_eq!(open_for(&mut world), s(30));
+}
+
+#[test]
+fn a_breaker_by_share_counts_successes_too() {
+    let config = (preset::by_name("litellm").unwrap().config)();
+    for (successes, opens) in [(0, true), (5, true), (6, false)] {
+        let config = RouterConfig {
+            attempts_max: 1,
+            ..config.clone()
+        };
+        let mut world = World::new(&with_routes(1, config));
+        for _ in 0..successes {
+            world.run(chain(1), need());
+        }
+        // Six failures: of six, of eleven, and half of twelve, which is not more than half.
+        world.fails(0, Server, 6);
+        for _ in 0..6 {
+            world.run(chain(1), need());
+        }
+        let state = world.router.breaker_state(RouteId(0), world.now);
+        assert_eq!(
+            matches!(state, BreakerState::Open { .. }),
+            opens,
+            "{state:?}"
+        );
+    }
 }
