@@ -19,7 +19,7 @@ use super::{
     FailureReason, Fault, FaultKind, Input, Leg, Limits, Log, Need, Plan, Regions, Reply, RouteId,
     RouteSpec, RouterConfig, Scope, ServedVerdict, Skip, Step, Target, Trip, Usage, Verdict,
 };
-use crate::units::{Instant, Usd};
+use crate::units::{Duration, Instant, Usd};
 
 /// What the common path needs of a route, in one cache line.
 #[derive(Clone, Debug)]
@@ -50,6 +50,13 @@ pub struct Router {
     cooling_until: Instant,
     /// Whether breakers count successes, too.
     counts_successes: bool,
+    /// Whether there are accounts or a retry ledger to keep.
+    keeps_books: bool,
+    /// Whether any breaker or cooldown has heard of a failure since the last reset. Until then every
+    /// breaker is spotless and in its first epoch, and need not be looked at.
+    blamed: bool,
+    /// `config.call_deadline`, or for ever.
+    call_deadline: Duration,
     /// Changes with every reset, so that calls from before it do not touch what came after.
     generation: u32,
 }
@@ -104,6 +111,9 @@ impl Router {
                     ..
                 })
             ),
+            keeps_books: !config.accounts.is_empty() || config.retry_share.is_some(),
+            blamed: false,
+            call_deadline: config.call_deadline.unwrap_or(Duration::MAX),
             generation: 0,
             config: config.clone(),
         })
@@ -126,6 +136,7 @@ impl Router {
         }
         self.open = 0;
         self.cooling_until = Instant::ZERO;
+        self.blamed = false;
         self.generation = self.generation.wrapping_add(1);
     }
 
@@ -154,7 +165,7 @@ impl Router {
             (Phase::Sent, Input::Shown) => {
                 if !call.buffered && !call.shown {
                     call.shown = true;
-                    log.shown(call.route, call.attempt, now);
+                    log.shown(call.route, call.marks.attempt(), now);
                 }
                 self.outstanding(call)
             }
@@ -173,10 +184,10 @@ impl Router {
     #[cold]
     #[inline(never)]
     fn outstanding(&self, call: &Call) -> Step {
-        match (call.phase, call.plan.leg(call.leg)) {
+        match (call.phase, call.plan.leg(call.marks.leg())) {
             (Phase::Sent, _) => Step::Send {
                 route: call.route,
-                attempt: call.attempt,
+                attempt: call.marks.attempt(),
                 limits: self.limits(call),
                 buffer: call.buffered,
             },
@@ -274,16 +285,16 @@ impl Router {
     /// Whether nothing but the hard filters can stand in a request's way.
     #[inline(always)]
     fn calm(&self, now: Instant) -> bool {
-        self.open == 0 && now >= self.cooling_until && self.accounts.is_empty()
+        !self.keeps_books && (!self.blamed || (self.open == 0 && now >= self.cooling_until))
     }
 
     #[inline(always)]
     fn begin<L: Log>(&mut self, call: &mut Call, now: Instant, log: &mut L) -> Step {
-        if let Some(limit) = self.config.call_deadline {
-            call.deadline = call.deadline.min(now.after(limit));
-        }
+        call.deadline = call.deadline.min(now.after(self.call_deadline));
         call.generation = self.generation;
-        if let Some(ledger) = &mut self.ledger {
+        if self.keeps_books
+            && let Some(ledger) = &mut self.ledger
+        {
             ledger.begin(now);
         }
         if let (Some(leg), true) = (call.plan.leg(0), self.calm(now) && now < call.deadline)
@@ -296,7 +307,7 @@ impl Router {
         self.advance(call, now, log)
     }
 
-    /// Goes on from `call.leg`, and from the next member of its pool, to whatever can be tried.
+    /// Goes on from `call.marks.leg()`, and from the next member of its pool, to whatever can be tried.
     #[cold]
     #[inline(never)]
     fn advance<L: Log>(&mut self, call: &mut Call, now: Instant, log: &mut L) -> Step {
@@ -304,7 +315,7 @@ impl Router {
             call.seen |= seen::OUT_OF_TIME;
             return self.give_up(call);
         }
-        while let Some(leg) = call.plan.leg(call.leg) {
+        while let Some(leg) = call.plan.leg(call.marks.leg()) {
             match leg.target {
                 Target::Route(route) => match self.admits(call, route, now) {
                     Ok(()) => return self.send(call, leg, route, now, log),
@@ -331,7 +342,7 @@ impl Router {
                     }
                 }
             }
-            call.leg += 1;
+            call.marks.next_leg();
         }
         self.give_up(call)
     }
@@ -367,7 +378,7 @@ impl Router {
     /// Whether a later leg could be tried now: if not, the present one is final.
     #[inline(always)]
     fn has_later(&self, call: &Call, now: Instant) -> bool {
-        let mut index = call.leg + 1;
+        let mut index = call.marks.leg() + 1;
         while let Some(leg) = call.plan.leg(index) {
             let can = match leg.target {
                 Target::Route(later) => {
@@ -404,7 +415,7 @@ impl Router {
         call.visit(route);
         call.buffered = leg.verifier.is_some() && self.has_later(call, now);
         call.route = route;
-        call.attempt = 1;
+        call.marks.at_attempt(1);
         self.dispatch(call, now, log)
     }
 
@@ -418,20 +429,22 @@ impl Router {
         if call.generation != self.generation {
             self.adopt(call, now);
         }
-        if !self.accounts.is_empty() {
+        if self.keeps_books {
             self.reserve(call);
         }
         let hot = &mut self.hot[usize::from(route.0)];
         hot.in_flight += 1;
-        call.epoch = self.breakers[usize::from(hot.breaker)].epoch();
+        if self.blamed {
+            call.epoch = self.breakers[usize::from(hot.breaker)].epoch();
+        }
         call.sends = call.sends.saturating_add(1);
         call.shown = false;
         call.phase = Phase::Sent;
         call.at = now;
-        log.attempt(route, call.attempt, now);
+        log.attempt(route, call.marks.attempt(), now);
         Step::Send {
             route,
-            attempt: call.attempt,
+            attempt: call.marks.attempt(),
             limits: self.limits(call),
             buffer: call.buffered,
         }
@@ -442,6 +455,7 @@ impl Router {
     #[inline(never)]
     fn adopt(&mut self, call: &mut Call, now: Instant) {
         call.generation = self.generation;
+        call.epoch = 0;
         call.holds_retry = false;
         if let Some(ledger) = &mut self.ledger {
             ledger.begin(now);
@@ -476,23 +490,23 @@ impl Router {
         log: &mut L,
     ) -> Step {
         let route = call.route;
-        log.reply(route, call.attempt, now);
+        log.reply(route, call.marks.attempt(), now);
         if call.generation == self.generation {
             let hot = &mut self.hot[usize::from(route.0)];
             hot.in_flight = hot.in_flight.saturating_sub(1);
-            if self.counts_successes || !self.breakers[usize::from(hot.breaker)].is_spotless() {
+            if self.counts_successes
+                || (self.blamed && !self.breakers[usize::from(hot.breaker)].is_spotless())
+            {
                 self.succeed(call, now, log);
             }
-            if call.reserved.is_some() {
+            if self.keeps_books {
                 self.settle(call, reply.usage, true);
-            }
-            if call.holds_retry {
                 self.release_retry(call);
             }
         }
         if call.buffered
             && now < call.deadline
-            && let Some(verifier) = call.plan.leg(call.leg).and_then(|leg| leg.verifier)
+            && let Some(verifier) = call.plan.leg(call.marks.leg()).and_then(|leg| leg.verifier)
         {
             call.phase = Phase::Verifying;
             return Step::Verify { route, verifier };
@@ -519,13 +533,12 @@ impl Router {
         }
         call.held = Some(Held {
             route: call.route,
-            leg: call.leg,
-            attempt: call.attempt,
+            leg: call.marks.leg(),
+            attempt: call.marks.attempt(),
         });
-        call.escalations += 1;
-        call.unavailable_verdicts += u8::from(verdict == Verdict::Unavailable);
-        call.leg += 1;
-        if let Some(leg) = call.plan.leg(call.leg)
+        call.marks.escalate(verdict == Verdict::Unavailable);
+        call.marks.next_leg();
+        if let Some(leg) = call.plan.leg(call.marks.leg())
             && let Target::Route(route) = leg.target
             && self.calm(now)
             && now < call.deadline
@@ -550,8 +563,9 @@ impl Router {
 
     #[inline(always)]
     fn end(&mut self, call: &mut Call) {
-        if let Some(ledger) = &mut self.ledger
+        if self.keeps_books
             && call.generation == self.generation
+            && let Some(ledger) = &mut self.ledger
         {
             ledger.end();
         }

@@ -5,6 +5,8 @@ mod intervals;
 mod lesson;
 mod report;
 mod router_cases;
+mod router_interplay;
+mod router_limits;
 mod router_properties;
 mod router_reference;
 mod router_scenarios;

@@ -43,14 +43,11 @@ pub struct Call {
     pub(super) verdict: ServedVerdict,
     /// Why there was none.
     pub(super) reason: FailureReason,
-    pub(super) leg: u8,
-    pub(super) attempt: u8,
+    pub(super) marks: Marks,
     pub(super) buffered: bool,
     pub(super) shown: bool,
     pub(super) holds_retry: bool,
     pub(super) seen: u8,
-    pub(super) escalations: u8,
-    pub(super) unavailable_verdicts: u8,
     pub(super) retries_left: Option<u8>,
     pub(super) last_fault: Option<FaultKind>,
     pub(super) held: Option<Held>,
@@ -66,6 +63,58 @@ pub struct Call {
     pub(super) deadline: Instant,
     pub(super) retry_at: Instant,
     pub(super) visited: [u64; ROUTES_MAX / 64],
+}
+
+/// Four counters in one word: leg, attempt on the present route, answers not accepted, and verifiers
+/// that were unavailable. As four bytes, written one by one and read back together by `served`, they
+/// cost a failed store forwarding per call: a quarter of its time when measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Marks(u32);
+
+impl Marks {
+    const NEW: Self = Self(0);
+
+    #[inline(always)]
+    pub(super) const fn leg(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// From 1; 0 before the first send.
+    #[inline(always)]
+    pub(super) const fn attempt(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    #[inline(always)]
+    const fn escalations(self) -> u8 {
+        (self.0 >> 16) as u8
+    }
+
+    #[inline(always)]
+    const fn unavailable_verdicts(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+
+    /// On to the next leg. (A plan has too few legs for any of the counters to overflow.)
+    #[inline(always)]
+    pub(super) const fn next_leg(&mut self) {
+        self.0 += 1;
+    }
+
+    #[inline(always)]
+    pub(super) const fn at_attempt(&mut self, attempt: u8) {
+        self.0 = self.0 & !0xff00 | (attempt as u32) << 8;
+    }
+
+    pub(super) const fn at_leg(&mut self, leg: u8) {
+        self.0 = self.0 & !0xff | leg as u32;
+    }
+
+    /// An answer was not accepted.
+    #[inline(always)]
+    pub(super) const fn escalate(&mut self, unavailable: bool) {
+        self.0 += 1 << 16 | (unavailable as u32) << 24;
+    }
 }
 
 /// An answer that was not accepted.
@@ -89,14 +138,11 @@ impl Call {
             phase: Phase::New,
             verdict: ServedVerdict::NotAsked,
             reason: FailureReason::Cancelled,
-            leg: 0,
-            attempt: 0,
+            marks: Marks::NEW,
             buffered: false,
             shown: false,
             holds_retry: false,
             seen: 0,
-            escalations: 0,
-            unavailable_verdicts: 0,
             retries_left,
             last_fault: None,
             held: None,
@@ -148,11 +194,11 @@ impl Call {
     pub(super) fn served(&self) -> Served {
         Served {
             route: self.route,
-            leg: self.leg,
-            attempt: self.attempt,
+            leg: self.marks.leg(),
+            attempt: self.marks.attempt(),
             verdict: self.verdict,
-            escalations: self.escalations,
-            unavailable_verdicts: self.unavailable_verdicts,
+            escalations: self.marks.escalations(),
+            unavailable_verdicts: self.marks.unavailable_verdicts(),
             sends: self.sends,
         }
     }
