@@ -60,11 +60,54 @@ impl Shares {
 /// One task.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Task {
-    pub(crate) difficulty: Variate,
+    pub(crate) difficulty: Difficulty,
     pub(crate) input: Variate,
     pub(crate) output: Variate,
     pub(crate) output_cap: Tokens,
     pub(crate) tools: Probability,
+}
+
+impl Task {
+    /// An answer's tokens, cut off at the cap.
+    #[inline(always)]
+    fn output_tokens(&self, lane: u32) -> Tokens {
+        let tokens = whole(self.output.at(lane));
+        match (tokens.get(), self.output_cap.get()) {
+            (Some(tokens), Some(cap)) => Tokens::new(tokens.min(cap)),
+            _ => tokens,
+        }
+    }
+}
+
+/// A distribution of difficulties.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Difficulty {
+    /// Tables of the difficulty and of e^(slope·difficulty): looking the latter up saves an exponential.
+    Tables {
+        /// The difficulty.
+        value: Table,
+        /// e^(slope·difficulty), with the same cells.
+        odds: Table,
+    },
+    /// Anything else.
+    Drawn(Variate),
+}
+
+impl Difficulty {
+    /// The difficulty and e^(slope·difficulty).
+    #[inline(always)]
+    fn at(&self, lane: u32, slope: f64) -> (f64, f64) {
+        match self {
+            Self::Tables { value, odds } => {
+                let place = value.find(lane);
+                (value.read(place), odds.read(place))
+            }
+            Self::Drawn(variate) => {
+                let value = variate.at(lane);
+                (value, libm::exp(slope * value))
+            }
+        }
+    }
 }
 
 /// One tenant.
@@ -182,11 +225,21 @@ impl Synthetic {
         for (task, block) in batch.task[at..at + size].iter_mut().zip(blocks) {
             *task = self.task_shares.pick(block[TASK]);
         }
-        for (i, block) in blocks.iter().enumerate() {
-            let task = &self.tasks[usize::from(batch.task[at + i])];
-            batch.tools[at + i] = u64::from(block[TOOLS]) < task.tools.threshold();
-            batch.output_cap[at + i] = task.output_cap;
-            batch.policy_word[at + i] = wide(block, POLICY);
+        for (word, block) in batch.policy_word[at..at + size].iter_mut().zip(blocks) {
+            *word = wide(block, POLICY);
+        }
+        // Columns that the world has no use for are not drawn; their lanes stay theirs.
+        if self
+            .tasks
+            .iter()
+            .all(|task| task.tools == Probability::ZERO)
+        {
+            batch.tools[at..at + size].fill(false);
+        } else {
+            for (i, block) in blocks.iter().enumerate() {
+                let task = &self.tasks[usize::from(batch.task[at + i])];
+                batch.tools[at + i] = u64::from(block[TOOLS]) < task.tools.threshold();
+            }
         }
         if self.tenants.is_empty() {
             for i in 0..size {
@@ -204,6 +257,10 @@ impl Synthetic {
             self.people(group, first, at, size, batch);
         } else {
             batch.data_class[at..at + size].fill(NO_NAME);
+        }
+        if self.languages == 0 {
+            batch.language[at..at + size].fill(NO_NAME);
+            return;
         }
         for (i, block) in blocks.iter().enumerate() {
             let own = self
@@ -253,17 +310,13 @@ impl Synthetic {
         let stride = self.languages as u32 + 1;
         for (i, &task) in tasks.iter().enumerate() {
             let block = &group.blocks[i];
-            group.difficulty[i] = self.tasks[usize::from(task)]
-                .difficulty
-                .at(block[DIFFICULTY]);
+            let law = &self.tasks[usize::from(task)].difficulty;
+            (group.difficulty[i], group.odds[i]) = law.at(block[DIFFICULTY], self.slope);
             let language = match batch.language[at + i] {
                 NO_NAME => self.languages as u32,
                 language => u32::from(language),
             };
             group.factor[i] = u32::from(task) * stride + language;
-        }
-        for i in 0..size {
-            group.odds[i] = libm::exp(self.slope * group.difficulty[i]);
         }
         let hints = &mut batch.difficulty_hint[at..at + size];
         for (i, hint) in hints.iter_mut().enumerate() {
@@ -272,14 +325,12 @@ impl Synthetic {
         }
         let input = &mut batch.input_tokens[at..at + size];
         let output = &mut batch.output_tokens[0][at..at + size];
+        let caps = &mut batch.output_cap[at..at + size];
         for (i, &task) in tasks.iter().enumerate() {
-            let task = &self.tasks[usize::from(task)];
-            input[i] = whole(task.input.at(group.blocks[i][INPUT_TOKENS]));
-            let tokens = whole(task.output.at(group.blocks[i][OUTPUT_TOKENS]));
-            output[i] = match (tokens.get(), task.output_cap.get()) {
-                (Some(tokens), Some(cap)) => Tokens::new(tokens.min(cap)),
-                _ => tokens,
-            };
+            let (block, task) = (&group.blocks[i], &self.tasks[usize::from(task)]);
+            input[i] = whole(task.input.at(block[INPUT_TOKENS]));
+            output[i] = task.output_tokens(block[OUTPUT_TOKENS]);
+            caps[i] = task.output_cap;
         }
         let coin = self.correlation.threshold();
         for i in 0..size {
@@ -292,11 +343,14 @@ impl Synthetic {
     fn answers(&self, group: &Group, at: usize, size: usize, batch: &mut Batch) {
         for (r, route) in self.routes.iter().enumerate() {
             let grades = &mut batch.grade[r][at..at + size];
-            for (i, grade) in grades.iter_mut().enumerate() {
-                let block = &group.blocks[i];
+            let requests = group.blocks.iter().zip(&group.shared);
+            let odds = group.odds.iter().zip(&group.factor);
+            for ((grade, (block, shared)), (odds, factor)) in
+                grades.iter_mut().zip(requests).zip(odds)
+            {
                 let own = split(wide(block, GRADE), route.grade_key);
-                let lane = own ^ ((own ^ block[SHARED]) & group.shared[i]);
-                let odds = group.odds[i] * route.factors[group.factor[i] as usize];
+                let lane = own ^ ((own ^ block[SHARED]) & shared);
+                let odds = odds * route.factors[*factor as usize];
                 *grade = Score::from_right(unit(lane) * (1.0 + odds) < 1.0);
             }
             let lanes = &mut batch.verifier_lane[r][at..at + size];
@@ -336,15 +390,11 @@ impl Synthetic {
                     .map_or(self.languages, |shares| {
                         usize::from(shares.pick(block[LANGUAGE]))
                     });
-                let odds = libm::exp(self.slope * law.difficulty.at(block[DIFFICULTY]))
-                    * answers.factors[task * (self.languages + 1) + language];
+                let (_, odds) = law.difficulty.at(block[DIFFICULTY], self.slope);
+                let odds = odds * answers.factors[task * (self.languages + 1) + language];
                 let lane = split(wide(block, GRADE), answers.grade_key);
                 let grade = Score::from_right(unit(lane) * (1.0 + odds) < 1.0);
-                let output = whole(law.output.at(block[OUTPUT_TOKENS]));
-                let output = match (output.get(), law.output_cap.get()) {
-                    (Some(tokens), Some(cap)) => Tokens::new(tokens.min(cap)),
-                    _ => output,
-                };
+                let output = law.output_tokens(block[OUTPUT_TOKENS]);
                 examples.add(grade, whole(law.input.at(block[INPUT_TOKENS])), output);
             }
             left -= size;
