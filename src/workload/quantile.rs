@@ -224,6 +224,27 @@ impl Variate {
         Self::Mixture(mixture)
     }
 
+    /// For a mixture of two fixed values: the first, where the second starts, the second.
+    pub(crate) fn as_either(&self) -> Option<(f64, u32, f64)> {
+        let Self::Mixture(parts) = self else {
+            return None;
+        };
+        match parts.as_slice() {
+            [
+                Part {
+                    variate: Self::Fixed(low),
+                    ..
+                },
+                Part {
+                    start,
+                    variate: Self::Fixed(high),
+                    ..
+                },
+            ] => Some((*low, *start, *high)),
+            _ => None,
+        }
+    }
+
     /// The value at the middle of `lane`'s cell.
     #[inline(always)]
     pub(crate) fn at(&self, lane: u32) -> f64 {
@@ -452,9 +473,9 @@ mod tests {
         for (a, b, slope) in [
             (2.0, 5.0, 10.0),
             (4.0, 3.0, 10.0),
-            (1.0, 1.0, 12.0),
-            (0.3, 0.7, 12.0),
-            (1000.0, 1000.0, 12.0),
+            (1.0, 1.0, 10.0),
+            (0.3, 0.7, 10.0),
+            (1000.0, 1000.0, 10.0),
         ] {
             let (beta, odds) = (Table::beta(a, b), Table::beta_odds(a, b, slope));
             for lane in lanes() {

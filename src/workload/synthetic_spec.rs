@@ -2,7 +2,7 @@
 
 use super::draws::name_key;
 use super::quantile::{SHAPE_MAX, SHAPE_MIN, SPREAD_MAX, Table as Quantiles, Variate};
-use super::synthetic::{Answers, Difficulty, Shares, Synthetic, Task, Tenant};
+use super::synthetic::{Answers, Count, Difficulty, Shares, Synthetic, Task, Tenant};
 use super::{NO_NAME, Workload, World};
 use crate::router::ROUTES_MAX;
 use crate::source::{At, Diagnostic, Table, Value, describe_list};
@@ -17,7 +17,7 @@ const REQUESTS_MAX: u64 = 1 << 40;
 /// Largest number of tokens that a file may ask for.
 const TOKENS_MAX: u64 = 1_000_000_000;
 /// Largest slope for which e^(slope·difficulty) comes from a table: beyond, the table would lose digits.
-const TABLE_SLOPE_MAX: f64 = 12.0;
+const TABLE_SLOPE_MAX: f64 = 10.0;
 /// How far shares may be from adding up to one.
 const SHARE_SLACK: f64 = 1e-9;
 
@@ -150,6 +150,7 @@ pub(crate) fn read(mut table: Table<'_>, name: &str) -> Option<Workload> {
         slope: slope?,
         hint_noise: hint_noise?,
         correlation: correlation?,
+        tools: tasks.iter().any(|task| task.tools > Probability::ZERO),
         tasks,
         task_shares: Shares::new(&shares),
         tenants,
@@ -256,8 +257,8 @@ fn read_task(name: &At<String>, mut table: Table<'_>, slope: f64) -> Option<Task
         share: share.unwrap_or_default().get(),
         task: Task {
             difficulty: difficulty.unwrap_or(Difficulty::Drawn(Variate::Fixed(0.0))),
-            input: input.unwrap_or(Variate::Fixed(0.0)),
-            output: output.unwrap_or(Variate::Fixed(0.0)),
+            input: Count::new(input.unwrap_or(Variate::Fixed(0.0))),
+            output: Count::new(output.unwrap_or(Variate::Fixed(0.0))),
             output_cap,
             tools: tools.unwrap_or_default(),
         },
