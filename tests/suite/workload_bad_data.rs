@@ -43,6 +43,14 @@ fn only_the_first_twenty_bad_cells_are_shown() {
 }
 
 #[test]
+fn a_million_bad_rows_are_counted_in_no_time() {
+    let ragged = format!("id,grade_a\n{}", "x\n".repeat(1_000_000));
+    assert!(refused(&ragged).contains("and 999980 more problems in this file"));
+    let twice = format!("id,grade_a\n{}", "q,1\n".repeat(300_000));
+    assert!(refused(&twice).contains("and 299979 more problems in this file"));
+}
+
+#[test]
 fn quoted_line_feeds_and_carriage_returns_survive_and_lines_are_counted_right() {
     let data = "id,task,grade_a\r\n\"a\r\nb\",\"x\ry\",1\r\n\r\nq2,z,bad\r\n";
     let shown = refused(data);
@@ -85,6 +93,14 @@ fn files_that_cannot_be_used_say_why() {
         let shown = refused(data);
         assert!(shown.contains(part), "{part}\n{shown}");
     }
+    let shown = load("d.csv", b"id,grade_a\nq,1\n\xe9t\xe9,1\n").unwrap_err();
+    assert!(
+        shown.contains("not UTF-8") && shown.contains("d.csv:3"),
+        "{shown}"
+    );
+    let many: Vec<String> = (0..10_001).map(|n| format!("grade_{n}")).collect();
+    assert!(refused(&many.join(",")).contains("more than 10000 columns"));
+    assert!(refused(&many.join(",")).contains("more than 256 routes"));
     let shown = load("d.xlsx", b"").unwrap_err();
     assert!(shown.contains("known endings"), "{shown}");
     assert!(

@@ -491,3 +491,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_workload_in_the_repository_is_sound() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
+    let mut found = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "toml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut diagnostics = Diagnostics::default();
+        let file = SourceFile::new(path.display().to_string(), text);
+        let spec = parse(&file, "w", &mut diagnostics)
+            .unwrap_or_else(|| panic!("{}", diagnostics.render(false)));
+        let data = spec
+            .data_path()
+            .map(|data| std::fs::read(folder.join(&data.value)).unwrap());
+        let world = spec
+            .build(data.as_deref(), &mut diagnostics)
+            .unwrap_or_else(|| panic!("{}", diagnostics.render(false)));
+        let mut batch = Batch::default();
+        world.fill(KEY, 0, 100, &mut batch);
+        assert_eq!((batch.len, world.is_empty()), (100, false));
+        found += 1;
+    }
+    assert!(found >= 3, "{found}");
+}
