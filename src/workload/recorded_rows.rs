@@ -189,7 +189,7 @@ impl<'s> Collector<'s> {
         let text = |column: usize| cells.get(column).map_or("", |cell| cell.trim());
         let passes = |(column, values): &(usize, &[String])| {
             let cell = text(*column);
-            values.iter().any(|value| value == cell)
+            values.iter().any(|value| same(value, cell))
         };
         if !self.filters.iter().all(passes) {
             self.left_out += 1;
@@ -570,6 +570,15 @@ fn put<T: Clone>(columns: &mut Vec<Vec<T>>, route: usize, row: usize, value: T, 
         column.resize(row + 1, empty);
     }
     column[row] = value;
+}
+
+/// Whether two cells say the same: the same text, or the same number (`0` and `0.0`, for columns that
+/// one format keeps as whole numbers and another does not).
+pub(crate) fn same(one: &str, other: &str) -> bool {
+    one == other
+        || finite(one)
+            .zip(finite(other))
+            .is_some_and(|(one, other)| one == other)
 }
 
 fn finite(cell: &str) -> Option<f64> {

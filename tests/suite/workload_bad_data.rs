@@ -138,6 +138,11 @@ fn columns_files_name_what_is_what() {
             "1 training rows, which are never judged"
         ]
     );
+    // Numbers are compared as numbers, for formats that write 0 as 0.0.
+    let columns_of_numbers =
+        "id = \"key\"\ngrade = \"m{route}\"\nmissing = \"-1.0\"\n[where]\nm2 = \"1.00\"\n";
+    let ones = load_with("d.csv", data, Some(columns_of_numbers)).unwrap();
+    assert_eq!((ones.len(), ones.missing_grades()), (3, vec![1, 0]));
     for (from, to, part) in [
         ("\"key\"", "\"kay\"", "did you mean `key`?"),
         ("routes = [\"m2\", \"m1\"]\n", "", "list the routes"),
