@@ -12,5 +12,6 @@ mod router_reference;
 mod router_scenarios;
 mod router_world;
 mod tidy;
+mod workload_bad_data;
 mod workload_recorded;
 mod workload_synthetic;
