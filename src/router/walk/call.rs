@@ -29,7 +29,7 @@ pub(super) mod seen {
 }
 
 /// One request in progress, with exactly one outstanding step. It holds no heap memory and needs no
-/// drop; a driver that abandons it sends [`Input::Cancelled`] first, or its in-flight count, trial
+/// drop; a driver that abandons it sends [`Input::Cancelled`](crate::router::Input::Cancelled) first, or its in-flight count, trial
 /// and reservation stay taken.
 #[derive(Debug)]
 pub struct Call {
