@@ -31,8 +31,8 @@ struct Hot {
     window: u32,
     in_flight: u32,
     breaker: u16,
-    tools: bool,
-    local: bool,
+    /// What it cannot do, as bits of [`wants`].
+    lacks: u8,
 }
 
 /// What calls share: routes, breakers, cooldowns, requests in flight, budgets.
@@ -52,9 +52,9 @@ pub struct Router {
     counts_successes: bool,
     /// Whether there are accounts or a retry ledger to keep.
     keeps_books: bool,
-    /// Whether any breaker or cooldown has heard of a failure since the last reset. Until then every
-    /// breaker is spotless and in its first epoch, and need not be looked at.
-    blamed: bool,
+    /// Neither of the two above, and no failure since the last reset: every breaker is spotless and
+    /// in its first epoch, no route pauses, and none of it need be looked at.
+    plain: bool,
     /// `config.call_deadline`, or for ever.
     call_deadline: Duration,
     /// Changes with every reset, so that calls from before it do not touch what came after.
@@ -88,10 +88,13 @@ impl Router {
                 window: route.window.get().unwrap_or(u32::MAX),
                 in_flight: 0,
                 breaker: first.unwrap_or(index) as u16,
-                tools: route.tools,
-                local: route.local,
+                lacks: wants(!route.tools, !route.local),
             }
         });
+        let counts_successes = config
+            .breaker
+            .is_some_and(|breaker| matches!(breaker.trip, Trip::Share { .. }));
+        let keeps_books = !config.accounts.is_empty() || config.retry_share.is_some();
         Ok(Self {
             hot: hot.collect(),
             breakers: vec![Breaker::NEW; config.routes.len()],
@@ -104,15 +107,9 @@ impl Router {
             ledger: config.retry_share.map(RetryLedger::new),
             open: 0,
             cooling_until: Instant::ZERO,
-            counts_successes: matches!(
-                config.breaker,
-                Some(super::BreakerSpec {
-                    trip: Trip::Share { .. },
-                    ..
-                })
-            ),
-            keeps_books: !config.accounts.is_empty() || config.retry_share.is_some(),
-            blamed: false,
+            counts_successes,
+            keeps_books,
+            plain: !counts_successes && !keeps_books,
             call_deadline: config.call_deadline.unwrap_or(Duration::MAX),
             generation: 0,
             config: config.clone(),
@@ -136,7 +133,7 @@ impl Router {
         }
         self.open = 0;
         self.cooling_until = Instant::ZERO;
-        self.blamed = false;
+        self.plain = !self.counts_successes && !self.keeps_books;
         self.generation = self.generation.wrapping_add(1);
     }
 
@@ -285,14 +282,14 @@ impl Router {
     /// Whether nothing but the hard filters can stand in a request's way.
     #[inline(always)]
     fn calm(&self, now: Instant) -> bool {
-        !self.keeps_books && (!self.blamed || (self.open == 0 && now >= self.cooling_until))
+        self.plain || (!self.keeps_books && self.open == 0 && now >= self.cooling_until)
     }
 
     #[inline(always)]
     fn begin<L: Log>(&mut self, call: &mut Call, now: Instant, log: &mut L) -> Step {
         call.deadline = call.deadline.min(now.after(self.call_deadline));
         call.generation = self.generation;
-        if self.keeps_books
+        if !self.plain
             && let Some(ledger) = &mut self.ledger
         {
             ledger.begin(now);
@@ -423,20 +420,20 @@ impl Router {
     #[inline(always)]
     fn dispatch<L: Log>(&mut self, call: &mut Call, now: Instant, log: &mut L) -> Step {
         let route = call.route;
-        if self.open > 0 {
-            self.begin_trial(route, now, log);
-        }
         if call.generation != self.generation {
             self.adopt(call, now);
         }
-        if self.keeps_books {
-            self.reserve(call);
+        if !self.plain {
+            if self.open > 0 {
+                self.begin_trial(route, now, log);
+            }
+            if self.keeps_books {
+                self.reserve(call);
+            }
+            let breaker = self.hot[usize::from(route.0)].breaker;
+            call.epoch = self.breakers[usize::from(breaker)].epoch();
         }
-        let hot = &mut self.hot[usize::from(route.0)];
-        hot.in_flight += 1;
-        if self.blamed {
-            call.epoch = self.breakers[usize::from(hot.breaker)].epoch();
-        }
+        self.hot[usize::from(route.0)].in_flight += 1;
         call.sends = call.sends.saturating_add(1);
         call.shown = false;
         call.phase = Phase::Sent;
@@ -494,14 +491,14 @@ impl Router {
         if call.generation == self.generation {
             let hot = &mut self.hot[usize::from(route.0)];
             hot.in_flight = hot.in_flight.saturating_sub(1);
-            if self.counts_successes
-                || (self.blamed && !self.breakers[usize::from(hot.breaker)].is_spotless())
-            {
-                self.succeed(call, now, log);
-            }
-            if self.keeps_books {
-                self.settle(call, reply.usage, true);
-                self.release_retry(call);
+            if !self.plain {
+                if self.counts_successes || !self.breakers[usize::from(hot.breaker)].is_spotless() {
+                    self.succeed(call, now, log);
+                }
+                if self.keeps_books {
+                    self.settle(call, reply.usage, true);
+                    self.release_retry(call);
+                }
             }
         }
         if call.buffered
@@ -563,7 +560,7 @@ impl Router {
 
     #[inline(always)]
     fn end(&mut self, call: &mut Call) {
-        if self.keeps_books
+        if !self.plain
             && call.generation == self.generation
             && let Some(ledger) = &mut self.ledger
         {
@@ -576,9 +573,14 @@ impl Router {
 #[inline(always)]
 fn fits(hot: &Hot, need: &Need, tokens: u32) -> bool {
     hot.residency.is_subset_of(need.residency)
-        & (hot.local | !need.local_only)
-        & (hot.tools | !need.tools)
+        & (hot.lacks & wants(need.tools, need.local_only) == 0)
         & (tokens <= hot.window)
+}
+
+/// What a request asks of a route beside room and residency, one bit each.
+#[inline(always)]
+const fn wants(tools: bool, local: bool) -> u8 {
+    tools as u8 | (local as u8) << 1
 }
 
 /// Which hard filter it was.
@@ -586,9 +588,9 @@ fn fits(hot: &Hot, need: &Need, tokens: u32) -> bool {
 fn unfit(hot: &Hot, need: &Need) -> Skip {
     if !hot.residency.is_subset_of(need.residency) {
         Skip::Residency
-    } else if need.local_only && !hot.local {
+    } else if hot.lacks & wants(false, need.local_only) != 0 {
         Skip::LocalOnly
-    } else if need.tools && !hot.tools {
+    } else if hot.lacks & wants(need.tools, false) != 0 {
         Skip::Tools
     } else {
         Skip::Window

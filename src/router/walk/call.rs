@@ -28,9 +28,11 @@ pub(super) mod seen {
     pub(in crate::router) const OUT_OF_RETRIES: u8 = 1 << 5;
 }
 
-/// One request in progress, with exactly one outstanding step. It holds no heap memory and needs no
-/// drop; a driver that abandons it sends [`Input::Cancelled`] first, or its in-flight count, trial
-/// and reservation stay taken.
+/// One request in progress, with exactly one outstanding step.
+///
+/// It holds no heap memory and needs no drop. A driver that abandons it first sends
+/// [`Input::Cancelled`](crate::router::Input::Cancelled); or else its place among the requests in
+/// flight, its trial and its reservation stay taken.
 #[derive(Debug)]
 pub struct Call {
     pub(super) plan: Plan,

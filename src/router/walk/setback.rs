@@ -25,7 +25,7 @@ impl Router {
             // Before any output nothing was produced that could be billed, unless somebody says so.
             self.settle(call, fault.usage, call.shown);
             self.release_retry(call);
-            self.blamed = true;
+            self.plain = false;
             self.blame(call, kind, now, log);
             self.cool(route, fault, now);
         }
