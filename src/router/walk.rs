@@ -4,6 +4,7 @@
 //! compact record per route. Whatever goes wrong is cold and out of line.
 
 mod call;
+mod quick;
 mod setback;
 
 pub use call::Call;
@@ -157,29 +158,52 @@ impl Router {
         now: Instant,
         log: &mut L,
     ) -> Step {
+        if let Some(step) = self.quick(call, input, now, log) {
+            return step;
+        }
+        // By value, there and back: a call that is lent to code that is not inlined has to live in
+        // memory from its first field to its last, also when that code is never reached.
+        let mut aside = call.duplicate();
+        self.slow(&mut aside, input, now, log);
+        *call = aside;
+        self.outstanding(call)
+    }
+
+    /// Any input in any state.
+    #[cold]
+    #[inline(never)]
+    fn slow<L: Log>(&mut self, call: &mut Call, input: Input, now: Instant, log: &mut L) {
         match (call.phase, input) {
-            (Phase::Sent, Input::Reply(reply)) => self.replied(call, reply, now, log),
+            (Phase::Sent, Input::Reply(reply)) => {
+                self.replied(call, reply, now, log);
+            }
             (Phase::Sent, Input::Shown) => {
                 if !call.buffered && !call.shown {
                     call.shown = true;
                     log.shown(call.route, call.marks.attempt(), now);
                 }
-                self.outstanding(call)
             }
-            (Phase::Sent, Input::Fault(fault)) => self.faulted(call, fault, now, log),
-            (Phase::Verifying, Input::Verdict(verdict)) => self.judged(call, verdict, now, log),
-            (Phase::Waiting, Input::Wake) if now >= call.at => self.woke(call, now, log),
+            (Phase::Sent, Input::Fault(fault)) => {
+                self.faulted(call, fault, now, log);
+            }
+            (Phase::Verifying, Input::Verdict(verdict)) => {
+                self.judged(call, verdict, now, log);
+            }
+            (Phase::Waiting, Input::Wake) if now >= call.at => {
+                self.woke(call, now, log);
+            }
             (Phase::New | Phase::Sent | Phase::Verifying | Phase::Waiting, Input::Cancelled) => {
-                self.cancelled(call, now, log)
+                self.cancelled(call, now, log);
             }
-            (Phase::New, _) => self.begin(call, now, log),
-            _ => self.outstanding(call),
+            (Phase::New, _) => {
+                self.begin(call, now, log);
+            }
+            _ => {}
         }
     }
 
-    /// The outstanding step again.
-    #[cold]
-    #[inline(never)]
+    /// The outstanding step, from what the call remembers of it.
+    #[inline(always)]
     fn outstanding(&self, call: &Call) -> Step {
         match (call.phase, call.plan.leg(call.marks.leg())) {
             (Phase::Sent, _) => Step::Send {
@@ -373,9 +397,17 @@ impl Router {
     }
 
     /// Whether a later leg could be tried now: if not, the present one is final.
-    #[inline(always)]
     fn has_later(&self, call: &Call, now: Instant) -> bool {
-        let mut index = call.marks.leg() + 1;
+        self.has_later_from(call, call.marks.leg() + 1, now)
+    }
+
+    /// Whether a leg after `index` could be tried, in a router that remembers nothing.
+    #[inline(never)]
+    fn has_later_than(&self, call: &Call, index: u8) -> bool {
+        self.has_later_from(call, index, call.at)
+    }
+
+    fn has_later_from(&self, call: &Call, mut index: u8, now: Instant) -> bool {
         while let Some(leg) = call.plan.leg(index) {
             let can = match leg.target {
                 Target::Route(later) => {

@@ -7,7 +7,7 @@ use super::drive::{self, Answering, COST_UNKNOWN, VerifierCounts};
 use super::episode::{World, jitter};
 use super::{Experiment, prepare};
 use crate::policy::{Ask, Decision};
-use crate::router::{FaultKind, LEGS_MAX, Log, Plan, RouteId, Skip, Target, Verdict};
+use crate::router::{FaultKind, Log, Plan, RouteId, Skip, Target, Verdict};
 use crate::source::Diagnostics;
 use crate::standin::outcome::{NOT_IN_WORLD, Outcomes};
 use crate::units::{Duration, Instant, Score, Usd};
@@ -227,13 +227,12 @@ fn facts(world: &World<'_>, ask: &Ask, id: &str) -> String {
 
 fn plan_text(world: &World<'_>, plan: &Plan) -> String {
     let mut text = String::new();
-    for (index, leg) in plan.legs().iter().enumerate().take(LEGS_MAX) {
-        if index > 0 {
-            text.push_str(if plan.legs()[index - 1].verifier.is_some() {
-                " → if rejected → "
-            } else {
-                " → if it fails → "
-            });
+    let mut before = None;
+    for leg in plan.legs() {
+        match before.replace(leg).map(|before| before.verifier.is_some()) {
+            Some(true) => text.push_str(" → if rejected → "),
+            Some(false) => text.push_str(" → if it fails → "),
+            None => {}
         }
         match leg.target {
             Target::Route(route) => {

@@ -64,7 +64,7 @@ pub struct Call {
     pub(super) reserved: Option<Usd>,
     pub(super) deadline: Instant,
     pub(super) retry_at: Instant,
-    pub(super) visited: [u64; ROUTES_MAX / 64],
+    pub(super) visited: Visited,
 }
 
 /// Four counters in one word: leg, attempt on the present route, answers not accepted, and verifiers
@@ -119,6 +119,42 @@ impl Marks {
     }
 }
 
+/// A set of routes. Four words with names instead of an array: an array that is indexed at run time
+/// would force the whole call into memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Visited {
+    first: u64,
+    second: u64,
+    third: u64,
+    fourth: u64,
+}
+
+const _: () = assert!(ROUTES_MAX == 4 * 64, "Visited has room for all routes");
+
+impl Visited {
+    #[inline(always)]
+    fn has(&self, route: RouteId) -> bool {
+        let word = match route.0 / 64 {
+            0 => self.first,
+            1 => self.second,
+            2 => self.third,
+            _ => self.fourth,
+        };
+        word >> (route.0 % 64) & 1 == 1
+    }
+
+    #[inline(always)]
+    fn add(&mut self, route: RouteId) {
+        let bit = 1 << (route.0 % 64);
+        match route.0 / 64 {
+            0 => self.first |= bit,
+            1 => self.second |= bit,
+            2 => self.third |= bit,
+            _ => self.fourth |= bit,
+        }
+    }
+}
+
 /// An answer that was not accepted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
@@ -157,7 +193,7 @@ impl Call {
             reserved: None,
             deadline: need.deadline.unwrap_or(Instant(u64::MAX)),
             retry_at: Instant(u64::MAX),
-            visited: [0; ROUTES_MAX / 64],
+            visited: Visited::default(),
         }
     }
 
@@ -214,16 +250,30 @@ impl Call {
         }
     }
 
+    /// A copy, for the router's own use: outside a call has one owner.
+    #[inline(always)]
+    pub(super) fn duplicate(&self) -> Self {
+        Self { ..*self }
+    }
+
+    /// Remembers the present answer, which was not accepted.
+    #[inline(always)]
+    pub(super) fn hold(&mut self) {
+        self.held = Some(Held {
+            route: self.route,
+            leg: self.marks.leg(),
+            attempt: self.marks.attempt(),
+        });
+    }
+
     #[inline(always)]
     pub(super) fn has_visited(&self, route: RouteId) -> bool {
-        let index = usize::from(route.0);
-        self.visited[(index / 64) % (ROUTES_MAX / 64)] >> (index % 64) & 1 == 1
+        self.visited.has(route)
     }
 
     #[inline(always)]
     pub(super) fn visit(&mut self, route: RouteId) {
-        let index = usize::from(route.0);
-        self.visited[(index / 64) % (ROUTES_MAX / 64)] |= 1 << (index % 64);
+        self.visited.add(route);
     }
 
     pub(super) fn note(&mut self, why: Skip) {
