@@ -316,6 +316,6 @@ fn prepare<'a>(experiment: &Experiment<'a>) -> Result<World<'a>, Diagnostics> {
         requirements,
         classes: classes.len(),
         key: mix64(experiment.seed),
-        tariff: drive::Tariff::new(catalogue),
+        prices: catalogue.routes.iter().map(|route| route.price).collect(),
     })
 }

@@ -1,14 +1,14 @@
 //! One chunk: fill a batch, let every contestant decide on it, add up.
 
 use super::contestants::{Field, Runner};
-use super::drive::{self, Answering, COST_UNKNOWN, Outcome, Tariff, VerifierCounts};
+use super::drive::{self, Answering, Outcome, VerifierCounts};
 use super::tallying::{self, Column};
 use crate::catalogue::{Catalogue, Requirement};
 use crate::policy::{Ask, Policy};
 use crate::router::{Need, RouteId, Router};
-use crate::standin::outcome::{NOT_IN_WORLD, Outcomes};
+use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::stats::{PairTally, Tally, Unserved};
-use crate::units::{Tokens, mix64};
+use crate::units::{Price, Tokens, mix64};
 use crate::workload::{Batch, DrawKey, NO_NAME, Workload};
 
 /// Requests that are drawn and decided together: their columns stay in a core's cache.
@@ -28,7 +28,8 @@ pub(super) struct World<'a> {
     pub(super) classes: usize,
     /// Key of draws that several requests share.
     pub(super) key: u64,
-    pub(super) tariff: Tariff,
+    /// By route of the catalogue.
+    pub(super) prices: Vec<Option<Price>>,
 }
 
 impl World<'_> {
@@ -142,6 +143,7 @@ impl Sums {
 /// What one worker reuses from chunk to chunk.
 pub(super) struct Scratch {
     batch: Batch,
+    outcomes: Outcomes,
     asks: Vec<Ask>,
     folds: Vec<u8>,
     /// By contestant.
@@ -168,6 +170,7 @@ impl Scratch {
             .collect();
         Self {
             batch: Batch::default(),
+            outcomes: Outcomes::default(),
             asks: Vec::with_capacity(SLICE),
             folds: Vec::with_capacity(SLICE),
             runners,
@@ -208,6 +211,9 @@ fn run_slice(
     sums: &mut Sums,
 ) {
     world.workload.fill(key, first, slice, &mut scratch.batch);
+    scratch
+        .outcomes
+        .fill(&scratch.batch, &world.world, &world.prices);
     world.asks(&scratch.batch, slice, key.replicate, &mut scratch.asks);
     scratch.folds.clear();
     if world.workload.folds() > 1 {
@@ -224,10 +230,6 @@ fn run_slice(
         } = scratch_runner;
         column.reset(slice);
         let tally = &mut sums.tallies[index];
-        let view = Outcomes {
-            batch: &scratch.batch,
-            world: &world.world,
-        };
         match runner {
             Runner::Policy {
                 per_fold,
@@ -235,8 +237,7 @@ fn run_slice(
                 ..
             } => {
                 let answering = Answering {
-                    outcomes: view,
-                    tariff: &world.tariff,
+                    outcomes: &scratch.outcomes,
                     verifiers,
                 };
                 decide(
@@ -250,7 +251,7 @@ fn run_slice(
                 );
             }
             Runner::Oracle => {
-                oracle(world, &view, &scratch.asks, column);
+                oracle(world, &scratch.outcomes, &scratch.asks, column);
                 tally.mirror_costed += slice as u64;
             }
             Runner::Unavailable => continue,
@@ -338,7 +339,7 @@ fn add_mirror(tally: &mut Tally, copy: &Outcome) {
 
 /// The best grade among the routes that can serve, ties to the cheaper. A route that nobody graded
 /// might have been the best one, so then nothing can be said.
-fn oracle(world: &World<'_>, view: &Outcomes<'_>, asks: &[Ask], column: &mut Column) {
+fn oracle(world: &World<'_>, view: &Outcomes, asks: &[Ask], column: &mut Column) {
     for (i, ask) in asks.iter().enumerate() {
         let mut best: Option<Outcome> = None;
         let mut missing = false;
@@ -359,9 +360,7 @@ fn oracle(world: &World<'_>, view: &Outcomes<'_>, asks: &[Ask], column: &mut Col
             }
             let grade = view.grade(route, i);
             missing |= grade.is_missing();
-            let cost = world
-                .tariff
-                .cost(route, view.usage(route, i), view.recorded_cost(route, i));
+            let cost = view.cost(route, i);
             let better = best.is_none_or(|best| {
                 (grade, std::cmp::Reverse(cost)) > (best.grade, std::cmp::Reverse(best.cost))
             });

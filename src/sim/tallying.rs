@@ -4,7 +4,8 @@
 //! are) run without branches; anything else (a partial or missing grade, an unknown cost) takes the
 //! slow way, request by request, to the same totals.
 
-use super::drive::{COST_UNKNOWN, NO_ROUTE, Outcome, flag};
+use super::drive::{NO_ROUTE, Outcome, flag};
+use crate::standin::outcome::COST_UNKNOWN;
 use crate::stats::{PairTally, Tally};
 use crate::units::Score;
 
