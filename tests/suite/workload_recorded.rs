@@ -493,6 +493,24 @@ proptest! {
 }
 
 #[test]
+fn a_batch_forgets_the_workload_that_filled_it_before() {
+    let recorded = sound("d.csv", WIDE);
+    let text = include_str!("../../workloads/tenants.toml");
+    let mut diagnostics = Diagnostics::default();
+    let synthetic = parse(&SourceFile::new("w.toml", text), "w", &mut diagnostics)
+        .and_then(|spec| spec.build(None, &mut diagnostics))
+        .unwrap();
+    let fill = |world: &Workload, batch: &mut Batch| {
+        world.fill(KEY, 0, 3, batch);
+        format!("{batch:?}")
+    };
+    let mut batch = Batch::default();
+    for world in [&recorded, &synthetic, &recorded, &synthetic] {
+        assert_eq!(fill(world, &mut batch), fill(world, &mut Batch::default()));
+    }
+}
+
+#[test]
 fn every_workload_in_the_repository_is_sound() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
     let mut found = 0;
