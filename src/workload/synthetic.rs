@@ -255,6 +255,8 @@ impl Synthetic {
     /// Requests `first..first + len` into `batch`, whose vectors are reused.
     pub(crate) fn fill(&self, key: DrawKey, first: u64, len: usize, batch: &mut Batch) {
         batch.resize(first, len, self.routes.len(), 1, false);
+        // The one column that nothing below writes: the batch may have held another workload's.
+        batch.prompt_chars.fill(Tokens::UNKNOWN);
         let mut page = Page::open(key, 0, first);
         let mut more = self.needs_more().then(|| Page::open(key, 1, first));
         let mut group = Group {
