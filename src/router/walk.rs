@@ -4,10 +4,12 @@
 //! compact record per route. Whatever goes wrong is cold and out of line.
 
 mod call;
+mod instant;
 mod quick;
 mod setback;
 
 pub use call::Call;
+pub use instant::{EligibleSet, InstantEnd, InstantWalk};
 
 use super::breaker::{Breaker, Effect, Pass};
 use super::budget::RetryLedger;

@@ -1,7 +1,11 @@
 //! One call through the router core, answered by tables.
+//!
+//! Verdicts on a request that ends undetermined are not counted: nothing about it is.
 
+use crate::policy::Ask;
 use crate::router::{
-    Input, Log, Need, Plan, Reply, Router, ServedVerdict, Step, UnservedReason, Verdict,
+    EligibleSet, Input, InstantWalk, Log, Need, Plan, Reply, RouteId, Router, ServedVerdict, Step,
+    UnservedReason, Verdict, VerifierId,
 };
 use crate::standin::outcome::{COST_UNKNOWN, Outcomes};
 use crate::stats::Unserved;
@@ -75,10 +79,20 @@ impl Outcome {
 /// How often verifiers were right, in the order of the tally's four counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct VerifierCounts {
-    pub(super) right: u64,
-    pub(super) right_accepted: u64,
-    pub(super) wrong: u64,
-    pub(super) wrong_accepted: u64,
+    pub(super) right: u32,
+    pub(super) right_accepted: u32,
+    pub(super) wrong: u32,
+    pub(super) wrong_accepted: u32,
+}
+
+impl VerifierCounts {
+    #[inline(always)]
+    fn add(&mut self, other: Self) {
+        self.right += other.right;
+        self.right_accepted += other.right_accepted;
+        self.wrong += other.wrong;
+        self.wrong_accepted += other.wrong_accepted;
+    }
 }
 
 /// Everything a call needs but the request itself.
@@ -87,8 +101,89 @@ pub(super) struct Answering<'a> {
     pub(super) verifiers: &'a [Verifier],
 }
 
-/// Runs one call to its end. Tables answer at once, so no time passes and nothing has to wait.
+impl Answering<'_> {
+    /// The verdict on an answer, counted; `None` if nobody graded it.
+    #[inline(always)]
+    fn accepts(
+        &self,
+        route: RouteId,
+        verifier: VerifierId,
+        i: usize,
+        counts: &mut VerifierCounts,
+    ) -> Option<bool> {
+        let accepted = self
+            .outcomes
+            .accepts(&self.verifiers[verifier.0 as usize], route, i)?;
+        let grade = self.outcomes.grade(route, i);
+        counts.right += u32::from(grade == Score::RIGHT);
+        counts.right_accepted += u32::from(grade == Score::RIGHT && accepted);
+        counts.wrong += u32::from(grade == Score::WRONG);
+        counts.wrong_accepted += u32::from(grade == Score::WRONG && accepted);
+        Some(accepted)
+    }
+}
+
+/// Runs one call to its end: in one go where the router can, else step by step.
 #[inline(always)]
+pub(super) fn answer(
+    router: &mut Router,
+    answering: &Answering<'_>,
+    counts: &mut VerifierCounts,
+    plan: Plan,
+    ask: &Ask,
+    eligible: Option<EligibleSet>,
+    jitter: u64,
+    i: usize,
+) -> Outcome {
+    if let Some(eligible) = eligible {
+        let mut cost = Sum(0);
+        let mut calls = 0u8;
+        let mut seen = VerifierCounts::default();
+        let walk = Router::instant(
+            &plan,
+            eligible,
+            |route| {
+                cost.add(answering.outcomes.cost(route, i));
+                calls += 1;
+            },
+            |route, verifier| answering.accepts(route, verifier, i, &mut seen),
+        );
+        match walk {
+            InstantWalk::Served(end) => {
+                counts.add(seen);
+                let flags = if end.escalations > 0 {
+                    flag::ESCALATED
+                } else {
+                    0
+                };
+                let grade = answering.outcomes.grade(end.route, i);
+                return Outcome {
+                    cost: cost.0,
+                    grade,
+                    route: end.route.0,
+                    calls,
+                    flags,
+                };
+            }
+            InstantWalk::Undetermined => return Outcome::UNDETERMINED,
+            InstantWalk::StepByStep => {}
+        }
+    }
+    call(
+        router,
+        answering,
+        counts,
+        plan,
+        ask.need,
+        jitter,
+        i,
+        &mut (),
+    )
+}
+
+/// Runs one call to its end, step by step. Tables answer at once, so no time passes and nothing has to
+/// wait.
+#[inline(never)]
 pub(super) fn call<L: Log>(
     router: &mut Router,
     answering: &Answering<'_>,
@@ -102,34 +197,23 @@ pub(super) fn call<L: Log>(
     let mut now = Instant::ZERO;
     let mut call = router.open(plan, need, jitter);
     let mut step = router.step(&mut call, Input::Begin, now, log);
-    let mut cost = 0u64;
+    let mut cost = Sum(0);
     let mut calls = 0u8;
+    let mut seen = VerifierCounts::default();
     loop {
         step = match step {
             Step::Send { route, .. } => {
-                let this = answering.outcomes.cost(route, i);
-                cost = if this == COST_UNKNOWN || cost == COST_UNKNOWN {
-                    COST_UNKNOWN
-                } else {
-                    // One below "unknown", so that a huge cost never turns into an unknown one.
-                    cost.saturating_add(this).min(COST_UNKNOWN - 1)
-                };
+                cost.add(answering.outcomes.cost(route, i));
                 calls += 1;
                 // Usage matters to accounts with a limit only, and those have no place where requests
                 // are independent of each other.
                 router.step(&mut call, Input::Reply(Reply { usage: None }), now, log)
             }
             Step::Verify { route, verifier } => {
-                let verifier = &answering.verifiers[verifier.0 as usize];
-                let Some(accepted) = answering.outcomes.accepts(verifier, route, i) else {
+                let Some(accepted) = answering.accepts(route, verifier, i, &mut seen) else {
                     router.step(&mut call, Input::Cancelled, now, log);
                     return Outcome::UNDETERMINED;
                 };
-                let grade = answering.outcomes.grade(route, i);
-                counts.right += u64::from(grade == Score::RIGHT);
-                counts.right_accepted += u64::from(grade == Score::RIGHT && accepted);
-                counts.wrong += u64::from(grade == Score::WRONG);
-                counts.wrong_accepted += u64::from(grade == Score::WRONG && accepted);
                 let verdict = if accepted {
                     Verdict::Accept
                 } else {
@@ -142,6 +226,7 @@ pub(super) fn call<L: Log>(
                 router.step(&mut call, Input::Wake, now, log)
             }
             Step::Done(served) => {
+                counts.add(seen);
                 let mut flags = 0;
                 if served.verdict == ServedVerdict::Unverified {
                     flags |= flag::UNVERIFIED;
@@ -151,7 +236,7 @@ pub(super) fn call<L: Log>(
                 }
                 let grade = answering.outcomes.grade(served.route, i);
                 return Outcome {
-                    cost,
+                    cost: cost.0,
                     grade,
                     route: served.route.0,
                     calls,
@@ -159,13 +244,29 @@ pub(super) fn call<L: Log>(
                 };
             }
             Step::Failed(failure) => {
+                counts.add(seen);
                 let why = match failure.unserved() {
                     UnservedReason::Residency => Unserved::RefusedByResidency,
                     UnservedReason::NoCapableRoute => Unserved::NoCapableRoute,
                     UnservedReason::Failed => Unserved::Failed,
                 };
-                return Outcome::not_served(why, cost, calls);
+                return Outcome::not_served(why, cost.0, calls);
             }
         }
+    }
+}
+
+/// A sum of costs that stays unknown once a part of it is.
+struct Sum(u64);
+
+impl Sum {
+    #[inline(always)]
+    fn add(&mut self, cost: u64) {
+        self.0 = if cost == COST_UNKNOWN || self.0 == COST_UNKNOWN {
+            COST_UNKNOWN
+        } else {
+            // One below "unknown", so that a huge cost never turns into an unknown one.
+            self.0.saturating_add(cost).min(COST_UNKNOWN - 1)
+        };
     }
 }

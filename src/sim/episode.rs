@@ -5,7 +5,7 @@ use super::drive::{self, Answering, Outcome, VerifierCounts};
 use super::tallying::{self, Column};
 use crate::catalogue::{Catalogue, Requirement};
 use crate::policy::{Ask, Policy};
-use crate::router::{Need, RouteId, Router};
+use crate::router::{EligibleSet, Need, RouteId, Router};
 use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::stats::{PairTally, Tally, Unserved};
 use crate::units::{Price, Tokens, mix64};
@@ -144,10 +144,21 @@ impl Sums {
 pub(super) struct Scratch {
     batch: Batch,
     outcomes: Outcomes,
-    asks: Vec<Ask>,
-    folds: Vec<u8>,
+    slice: Slice,
     /// By contestant.
     runners: Vec<ScratchRunner>,
+    /// A router without history, for what only the configuration decides.
+    fresh: Router,
+}
+
+/// What policies may know about the requests at hand, and what follows from it for all of them.
+#[derive(Default)]
+struct Slice {
+    asks: Vec<Ask>,
+    /// By request: the routes that pass its hard filters.
+    eligible: Vec<EligibleSet>,
+    /// By request, if the workload has more than one fold.
+    folds: Vec<u8>,
 }
 
 struct ScratchRunner {
@@ -171,9 +182,9 @@ impl Scratch {
         Self {
             batch: Batch::default(),
             outcomes: Outcomes::default(),
-            asks: Vec::with_capacity(SLICE),
-            folds: Vec::with_capacity(SLICE),
+            slice: Slice::default(),
             runners,
+            fresh,
         }
     }
 }
@@ -214,11 +225,22 @@ fn run_slice(
     scratch
         .outcomes
         .fill(&scratch.batch, &world.world, &world.prices);
-    world.asks(&scratch.batch, slice, key.replicate, &mut scratch.asks);
-    scratch.folds.clear();
+    world.asks(
+        &scratch.batch,
+        slice,
+        key.replicate,
+        &mut scratch.slice.asks,
+    );
+    scratch.slice.eligible.clear();
+    let needs = scratch.slice.asks.iter().map(|ask| &ask.need);
+    scratch
+        .slice
+        .eligible
+        .extend(needs.map(|need| scratch.fresh.eligible_set(need)));
+    scratch.slice.folds.clear();
     if world.workload.folds() > 1 {
         let folds = (0..slice as u64).map(|i| world.workload.fold(first + i));
-        scratch.folds.extend(folds);
+        scratch.slice.folds.extend(folds);
     }
     let unknown = scratch.batch.input_tokens[..slice].iter();
     let unknown_need = unknown.filter(|tokens| **tokens == Tokens::UNKNOWN).count() as u64;
@@ -240,18 +262,10 @@ fn run_slice(
                     outcomes: &scratch.outcomes,
                     verifiers,
                 };
-                decide(
-                    per_fold,
-                    router,
-                    &answering,
-                    &scratch.asks,
-                    &scratch.folds,
-                    column,
-                    tally,
-                );
+                decide(per_fold, router, &answering, &scratch.slice, column, tally);
             }
             Runner::Oracle => {
-                oracle(world, &scratch.outcomes, &scratch.asks, column);
+                oracle(world, &scratch.outcomes, &scratch.slice.asks, column);
                 tally.mirror_costed += slice as u64;
             }
             Runner::Unavailable => continue,
@@ -277,8 +291,7 @@ fn decide(
     per_fold: &mut [Box<dyn Policy>],
     router: &mut Router,
     answering: &Answering<'_>,
-    asks: &[Ask],
-    folds: &[u8],
+    slice: &Slice,
     column: &mut Column,
     tally: &mut Tally,
 ) {
@@ -286,46 +299,53 @@ fn decide(
     let mut unseen = VerifierCounts::default();
     let last = per_fold.len() - 1;
     let mut unpriced = 0;
-    for (i, ask) in asks.iter().enumerate() {
+    // Failures cannot happen here, so what holds before the slice holds all through it.
+    let instant = router.is_instant();
+    for (i, (ask, eligible)) in slice.asks.iter().zip(&slice.eligible).enumerate() {
         let fold = if last == 0 {
             0
         } else {
-            folds.get(i).map_or(0, |fold| *fold as usize).min(last)
+            slice
+                .folds
+                .get(i)
+                .map_or(0, |fold| usize::from(*fold))
+                .min(last)
         };
         let decision = per_fold[fold].plan(ask);
-        let outcome = drive::call(
+        let eligible = instant.then_some(*eligible);
+        let outcome = drive::answer(
             router,
             answering,
             &mut counts,
             decision.serve,
-            ask.need,
+            ask,
+            eligible,
             jitter(ask),
             i,
-            &mut (),
         );
         column.set(i, outcome);
         if let Some(mirror) = decision.mirror {
             // Nobody waits for the mirror; its verdicts say nothing about what was served.
-            let copy = drive::call(
+            let copy = drive::answer(
                 router,
                 answering,
                 &mut unseen,
                 mirror,
-                ask.need,
+                ask,
+                eligible,
                 !jitter(ask),
                 i,
-                &mut (),
             );
             unpriced += u64::from(copy.cost == COST_UNKNOWN);
             add_mirror(tally, &copy);
         }
     }
     // A request without a mirror costs nothing to mirror.
-    tally.mirror_costed += asks.len() as u64 - unpriced;
-    tally.verified_right += counts.right;
-    tally.accepted_right += counts.right_accepted;
-    tally.verified_wrong += counts.wrong;
-    tally.accepted_wrong += counts.wrong_accepted;
+    tally.mirror_costed += slice.asks.len() as u64 - unpriced;
+    tally.verified_right += u64::from(counts.right);
+    tally.accepted_right += u64::from(counts.right_accepted);
+    tally.verified_wrong += u64::from(counts.wrong);
+    tally.accepted_wrong += u64::from(counts.wrong_accepted);
 }
 
 #[inline(never)]
