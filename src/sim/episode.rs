@@ -49,6 +49,7 @@ impl World<'_> {
     }
 
     /// What a policy may know about the first `len` requests of the batch.
+    #[inline(never)]
     fn asks(&self, batch: &Batch, len: usize, replicate: u32, asks: &mut Vec<Ask>) {
         let key = mix64(self.key ^ u64::from(replicate));
         // Most workloads have one requirement for everybody; then nothing is looked up.
@@ -287,6 +288,7 @@ fn run_slice(
     }
 }
 
+#[inline(never)]
 fn decide(
     per_fold: &mut [Box<dyn Policy>],
     router: &mut Router,

@@ -93,6 +93,7 @@ pub(super) fn square(value: u64) -> i128 {
 }
 
 /// Adds the outcomes of one contestant.
+#[inline(never)]
 pub(super) fn add(tally: &mut Tally, column: &Column) {
     tally.requests += column.len() as u64;
     count_routes(&mut tally.final_count, &column.route);
