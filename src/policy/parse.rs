@@ -74,6 +74,17 @@ pub fn parse(
             );
             None
         }
+        [(first, _), ..] if let Some(what) = other_file(&first.value) => {
+            context.report(
+                Diagnostic::error(format!("this is {what}, not a policy"))
+                    .at(first.location.clone())
+                    .help(format!(
+                        "a policy file holds one table, its kind: {}",
+                        kinds()
+                    )),
+            );
+            None
+        }
         [(kind, value)] => read(
             kind,
             value,
@@ -117,7 +128,7 @@ pub fn parse_kind(value: &Value<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>>
         ..*names
     };
     if names.depth > DEPTH_MAX {
-        value.error(format!("policies may be nested {DEPTH_MAX} deep"));
+        value.error(format!("policies may be nested at most {DEPTH_MAX} deep"));
         return None;
     }
     match table.entries().as_slice() {
@@ -146,6 +157,17 @@ fn read(
         return None;
     };
     (found.read)(value.table()?, names)
+}
+
+/// What a file is that has this table, if it is no policy.
+fn other_file(table: &str) -> Option<&'static str> {
+    match table {
+        "route" | "router" | "provider" | "require" => {
+            Some("a route catalogue (name it with --routes)")
+        }
+        "synthetic" | "recorded" | "timeline" => Some("a workload"),
+        _ => None,
+    }
 }
 
 fn kinds() -> String {

@@ -46,7 +46,13 @@ impl<'a> Document<'a> {
             .iter()
             .map(|error| {
                 let span = error.span().unwrap_or(0..0);
-                Diagnostic::error(error.message().replace('\n', ", ")).at(Location::Span {
+                let mut message = error.message().replace('\n', ", ");
+                if message == "duplicate key"
+                    && let Some(key) = file.text.get(span.clone())
+                {
+                    message = format!("`{}` is already defined above", key.trim());
+                }
+                Diagnostic::error(message).at(Location::Span {
                     file: file.clone(),
                     span,
                 })
@@ -410,7 +416,7 @@ impl<'t> Value<'t> {
                     "`{}` is a probability and must be between 0 and 1, but is {number}",
                     self.path
                 ),
-                if (1.0..=100.0).contains(&number) {
+                if (2.0..=100.0).contains(&number) {
                     format!("{number} % is written {}", number / 100.0)
                 } else {
                     String::new()

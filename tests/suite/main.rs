@@ -1,8 +1,10 @@
 //! The one integration-test binary: a module per subject, so that builds and disk stay small.
 
+mod bad_input;
 mod given;
 mod intervals;
 mod lesson;
+mod program;
 mod report;
 mod router_cases;
 mod router_properties;
