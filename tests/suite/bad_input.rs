@@ -154,14 +154,28 @@ fn colour_is_used_only_when_it_is_asked_for() {
     let plain = ran(&|_| ());
     assert!(!plain.contains('\u{1b}'));
     // Not a terminal: plain without NO_COLOR, too.
-    assert_eq!(ran(&|command| drop(command.env_remove("NO_COLOR"))), plain);
-    let coloured = ran(&|command| drop(command.arg("--color=always")));
+    assert_eq!(
+        ran(&|command| {
+            command.env_remove("NO_COLOR");
+        }),
+        plain
+    );
+    let coloured = ran(&|command| {
+        command.arg("--color=always");
+    });
     assert!(coloured.contains('\u{1b}'));
     assert_eq!(
-        ran(&|command| drop(command.env("ROUTELAB_COLOR", "always"))),
+        ran(&|command| {
+            command.env("ROUTELAB_COLOR", "always");
+        }),
         coloured
     );
-    assert_eq!(ran(&|command| drop(command.arg("--color=never"))), plain);
+    assert_eq!(
+        ran(&|command| {
+            command.arg("--color=never");
+        }),
+        plain
+    );
 }
 
 /// Every prefix of a sound file, and the file with any one byte gone or changed, is either accepted or
