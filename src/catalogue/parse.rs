@@ -37,7 +37,7 @@ pub fn parse(file: &Arc<SourceFile>, diagnostics: &mut Diagnostics) -> Option<Ca
 pub fn parse_partly(
     file: &Arc<SourceFile>,
     diagnostics: &mut Diagnostics,
-) -> Result<Catalogue, Option<Catalogue>> {
+) -> Result<Catalogue, Option<Box<Catalogue>>> {
     let document = Document::parse(file);
     let context = document.context();
     let readable = !context.has_errors();
@@ -90,7 +90,8 @@ pub fn parse_partly(
     if !wrong {
         return Ok(catalogue.with_router_routes());
     }
-    Err(Some(catalogue).filter(|catalogue| readable && !catalogue.routes.is_empty()))
+    let reliable = readable && !catalogue.routes.is_empty();
+    Err(reliable.then(|| Box::new(catalogue)))
 }
 
 #[derive(Default)]

@@ -134,7 +134,7 @@ impl Reader {
 
     /// A catalogue. If anything is wrong with it, the error holds what is still good for checking the
     /// names in policies.
-    pub(super) fn catalogue(&mut self, path: &Path) -> Result<Catalogue, Option<Catalogue>> {
+    pub(super) fn catalogue(&mut self, path: &Path) -> Result<Catalogue, Option<Box<Catalogue>>> {
         let file = self.text(path).ok_or(None)?;
         catalogue::parse_partly(&file, &mut self.found)
     }
@@ -335,7 +335,7 @@ pub(super) fn read(arguments: &Files) -> Result<(Inputs, Diagnostics), Diagnosti
         } else {
             arguments.policy.clone()
         };
-        let policies = reader.policies(&paths, catalogue.as_ref().or(names_only.as_ref()));
+        let policies = reader.policies(&paths, catalogue.as_ref().or(names_only.as_deref()));
         (catalogue, policies)
     };
     match (catalogue, workload) {

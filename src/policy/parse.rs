@@ -66,6 +66,8 @@ pub fn parse(
     let mut root = document.table(&context);
     let entries = root.entries();
     let spec = match entries.as_slice() {
+        // A file without sense is not called empty as well.
+        [] if context.has_errors() => None,
         [] => {
             context.report(
                 Diagnostic::error("this policy file is empty")

@@ -245,7 +245,8 @@ fn clip(text: &str, range: Range<usize>) -> (String, Range<usize>) {
             })
             .collect()
     };
-    let before = clean(&text[from..start]);
+    // What is left out before is blank, so that the column stays what it is.
+    let before = " ".repeat(text[..from].chars().count()) + &clean(&text[from..start]);
     let middle = clean(&text[start..end]);
     let after = clean(&text[end..to]);
     let shown = before.len()..before.len() + middle.len();
@@ -421,6 +422,25 @@ mod tests {
         ] {
             assert_eq!(veiled(line), shown);
             assert_eq!(veiled(line).len(), line.len());
+        }
+    }
+
+    #[test]
+    fn the_column_stays_right_when_the_start_of_a_long_line_is_left_out() {
+        for before in [0, 10, 79, 80, 81, 500, 100_000] {
+            let location = Location::Line {
+                path: "d.csv".into(),
+                line: 7,
+                text: "ä".repeat(before) + "bad,1",
+                range: 2 * before..2 * before + 3,
+            };
+            let shown = Diagnostic::error("x").at(location).render(false);
+            assert!(
+                shown.contains(&format!("d.csv:7:{}\n", before + 1)),
+                "{shown}"
+            );
+            assert!(shown.contains("bad,1") && shown.contains("^^^"), "{shown}");
+            assert!(shown.len() < 2000);
         }
     }
 

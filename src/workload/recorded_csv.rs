@@ -38,8 +38,14 @@ pub(crate) fn read(data: &[u8], separator: u8, path: &str, rows: &mut Collector<
                 return;
             }
         } else if cells.len() != width {
-            let message = format!("the row has {} cells, not {width}", cells.len());
-            rows.problem(Diagnostic::error(message).at(place(usize::MAX)));
+            let cell = if cells.len() == 1 { "cell" } else { "cells" };
+            let message = format!("the row has {} {cell}, not {width}", cells.len());
+            let mut problem = Diagnostic::error(message).at(place(usize::MAX));
+            if cells.iter().any(|cell| cell.contains('\n')) {
+                problem =
+                    problem.help("a quotation mark that is not closed swallows the lines after it");
+            }
+            rows.problem(problem);
         } else {
             rows.row(&cells, &place);
         }
