@@ -39,7 +39,7 @@ pub use budget::{Account, AccountSpec, RetryShare};
 pub use config::{ConfigError, CooldownSpec, PoolSpec, RouteSpec, RouterConfig, Strategy};
 pub use fault::{FaultTables, Kinds, Scope};
 pub use log::{Alert, BreakerChange, Log};
-pub use plan::Plan;
+pub use plan::{Plan, VERIFIERS_MAX};
 pub use retry::{HintUse, Jitter, WaitPolicy, wait};
 pub use step::{
     Failure, FailureReason, Input, Limits, Served, ServedVerdict, Skip, Step, UnservedReason,

@@ -9,6 +9,7 @@ mod drive;
 mod episode;
 mod explain;
 mod lab;
+mod tallying;
 
 pub use explain::{Explanation, explain};
 
@@ -352,7 +353,7 @@ fn prepare<'a>(experiment: &Experiment<'a>) -> Result<World<'a>, Diagnostics> {
         requirements,
         classes: classes.len(),
         key: mix64(experiment.seed),
-        tariff: drive::Tariff::new(catalogue),
+        prices: catalogue.routes.iter().map(|route| route.price).collect(),
     })
 }
 

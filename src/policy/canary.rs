@@ -160,7 +160,7 @@ fn behind(candidate: RouteId, fallback: &[RouteId], base: &Plan) -> Plan {
         target: Target::Route(*route),
         verifier: None,
     });
-    for leg in listed.chain(base.legs().iter().copied()) {
+    for leg in listed.chain(base.legs()) {
         if len < LEGS_MAX && legs[..len].iter().all(|known| known.target != leg.target) {
             legs[len] = leg;
             len += 1;

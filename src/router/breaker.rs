@@ -159,7 +159,7 @@ impl Breaker {
     /// Whether a success would change anything (if successes are not counted as such).
     #[inline(always)]
     pub(super) fn is_spotless(&self) -> bool {
-        self.is_closed() && self.failures == 0
+        self.is_closed() && self.failures == 0 && self.openings == 0
     }
 
     pub(super) fn state(&self) -> BreakerState {
@@ -207,6 +207,7 @@ impl Breaker {
         if epoch != self.epoch {
             return Effect::None;
         }
+        self.openings = 0;
         if !self.is_closed() {
             self.close();
             return Effect::Closed;
@@ -215,7 +216,6 @@ impl Breaker {
             Trip::Consecutive(_) => self.failures = 0,
             Trip::Share { window, .. } => self.count(window, now),
         }
-        self.openings = 0;
         Effect::None
     }
 

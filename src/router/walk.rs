@@ -4,6 +4,7 @@
 //! compact record per route. Whatever goes wrong is cold and out of line.
 
 mod call;
+mod quick;
 mod setback;
 
 pub use call::Call;
@@ -19,7 +20,7 @@ use super::{
     FailureReason, Fault, FaultKind, Input, Leg, Limits, Log, Need, Plan, Regions, Reply, RouteId,
     RouteSpec, RouterConfig, Scope, ServedVerdict, Skip, Step, Target, Trip, Usage, Verdict,
 };
-use crate::units::{Instant, Usd};
+use crate::units::{Duration, Instant, Usd};
 
 /// What the common path needs of a route, in one cache line.
 #[derive(Clone, Debug)]
@@ -31,8 +32,8 @@ struct Hot {
     window: u32,
     in_flight: u32,
     breaker: u16,
-    tools: bool,
-    local: bool,
+    /// What it cannot do, as bits of [`wants`].
+    lacks: u8,
 }
 
 /// What calls share: routes, breakers, cooldowns, requests in flight, budgets.
@@ -50,6 +51,13 @@ pub struct Router {
     cooling_until: Instant,
     /// Whether breakers count successes, too.
     counts_successes: bool,
+    /// Whether there are accounts or a retry ledger to keep.
+    keeps_books: bool,
+    /// Neither of the two above, and no failure since the last reset: every breaker is spotless and
+    /// in its first epoch, no route pauses, and none of it need be looked at.
+    plain: bool,
+    /// `config.call_deadline`, or for ever.
+    call_deadline: Duration,
     /// Changes with every reset, so that calls from before it do not touch what came after.
     generation: u32,
 }
@@ -81,10 +89,13 @@ impl Router {
                 window: route.window.get().unwrap_or(u32::MAX),
                 in_flight: 0,
                 breaker: first.unwrap_or(index) as u16,
-                tools: route.tools,
-                local: route.local,
+                lacks: wants(!route.tools, !route.local),
             }
         });
+        let counts_successes = config
+            .breaker
+            .is_some_and(|breaker| matches!(breaker.trip, Trip::Share { .. }));
+        let keeps_books = !config.accounts.is_empty() || config.retry_share.is_some();
         Ok(Self {
             hot: hot.collect(),
             breakers: vec![Breaker::NEW; config.routes.len()],
@@ -97,13 +108,10 @@ impl Router {
             ledger: config.retry_share.map(RetryLedger::new),
             open: 0,
             cooling_until: Instant::ZERO,
-            counts_successes: matches!(
-                config.breaker,
-                Some(super::BreakerSpec {
-                    trip: Trip::Share { .. },
-                    ..
-                })
-            ),
+            counts_successes,
+            keeps_books,
+            plain: !counts_successes && !keeps_books,
+            call_deadline: config.call_deadline.unwrap_or(Duration::MAX),
             generation: 0,
             config: config.clone(),
         })
@@ -126,6 +134,7 @@ impl Router {
         }
         self.open = 0;
         self.cooling_until = Instant::ZERO;
+        self.plain = !self.counts_successes && !self.keeps_books;
         self.generation = self.generation.wrapping_add(1);
     }
 
@@ -149,34 +158,57 @@ impl Router {
         now: Instant,
         log: &mut L,
     ) -> Step {
+        if let Some(step) = self.quick(call, input, now, log) {
+            return step;
+        }
+        // By value, there and back: a call that is lent to code that is not inlined has to live in
+        // memory from its first field to its last, also when that code is never reached.
+        let mut aside = call.duplicate();
+        self.slow(&mut aside, input, now, log);
+        *call = aside;
+        self.outstanding(call)
+    }
+
+    /// Any input in any state.
+    #[cold]
+    #[inline(never)]
+    fn slow<L: Log>(&mut self, call: &mut Call, input: Input, now: Instant, log: &mut L) {
         match (call.phase, input) {
-            (Phase::Sent, Input::Reply(reply)) => self.replied(call, reply, now, log),
+            (Phase::Sent, Input::Reply(reply)) => {
+                self.replied(call, reply, now, log);
+            }
             (Phase::Sent, Input::Shown) => {
                 if !call.buffered && !call.shown {
                     call.shown = true;
-                    log.shown(call.route, call.attempt, now);
+                    log.shown(call.route, call.marks.attempt(), now);
                 }
-                self.outstanding(call)
             }
-            (Phase::Sent, Input::Fault(fault)) => self.faulted(call, fault, now, log),
-            (Phase::Verifying, Input::Verdict(verdict)) => self.judged(call, verdict, now, log),
-            (Phase::Waiting, Input::Wake) if now >= call.at => self.woke(call, now, log),
+            (Phase::Sent, Input::Fault(fault)) => {
+                self.faulted(call, fault, now, log);
+            }
+            (Phase::Verifying, Input::Verdict(verdict)) => {
+                self.judged(call, verdict, now, log);
+            }
+            (Phase::Waiting, Input::Wake) if now >= call.at => {
+                self.woke(call, now, log);
+            }
             (Phase::New | Phase::Sent | Phase::Verifying | Phase::Waiting, Input::Cancelled) => {
-                self.cancelled(call, now, log)
+                self.cancelled(call, now, log);
             }
-            (Phase::New, _) => self.begin(call, now, log),
-            _ => self.outstanding(call),
+            (Phase::New, _) => {
+                self.begin(call, now, log);
+            }
+            _ => {}
         }
     }
 
-    /// The outstanding step again.
-    #[cold]
-    #[inline(never)]
+    /// The outstanding step, from what the call remembers of it.
+    #[inline(always)]
     fn outstanding(&self, call: &Call) -> Step {
-        match (call.phase, call.plan.leg(call.leg)) {
+        match (call.phase, call.plan.leg(call.marks.leg())) {
             (Phase::Sent, _) => Step::Send {
                 route: call.route,
-                attempt: call.attempt,
+                attempt: call.marks.attempt(),
                 limits: self.limits(call),
                 buffer: call.buffered,
             },
@@ -274,16 +306,16 @@ impl Router {
     /// Whether nothing but the hard filters can stand in a request's way.
     #[inline(always)]
     fn calm(&self, now: Instant) -> bool {
-        self.open == 0 && now >= self.cooling_until && self.accounts.is_empty()
+        self.plain || (!self.keeps_books && self.open == 0 && now >= self.cooling_until)
     }
 
     #[inline(always)]
     fn begin<L: Log>(&mut self, call: &mut Call, now: Instant, log: &mut L) -> Step {
-        if let Some(limit) = self.config.call_deadline {
-            call.deadline = call.deadline.min(now.after(limit));
-        }
+        call.deadline = call.deadline.min(now.after(self.call_deadline));
         call.generation = self.generation;
-        if let Some(ledger) = &mut self.ledger {
+        if !self.plain
+            && let Some(ledger) = &mut self.ledger
+        {
             ledger.begin(now);
         }
         if let (Some(leg), true) = (call.plan.leg(0), self.calm(now) && now < call.deadline)
@@ -296,7 +328,7 @@ impl Router {
         self.advance(call, now, log)
     }
 
-    /// Goes on from `call.leg`, and from the next member of its pool, to whatever can be tried.
+    /// Goes on from `call.marks.leg()`, and from the next member of its pool, to whatever can be tried.
     #[cold]
     #[inline(never)]
     fn advance<L: Log>(&mut self, call: &mut Call, now: Instant, log: &mut L) -> Step {
@@ -304,7 +336,7 @@ impl Router {
             call.seen |= seen::OUT_OF_TIME;
             return self.give_up(call);
         }
-        while let Some(leg) = call.plan.leg(call.leg) {
+        while let Some(leg) = call.plan.leg(call.marks.leg()) {
             match leg.target {
                 Target::Route(route) => match self.admits(call, route, now) {
                     Ok(()) => return self.send(call, leg, route, now, log),
@@ -331,7 +363,7 @@ impl Router {
                     }
                 }
             }
-            call.leg += 1;
+            call.marks.next_leg();
         }
         self.give_up(call)
     }
@@ -365,9 +397,17 @@ impl Router {
     }
 
     /// Whether a later leg could be tried now: if not, the present one is final.
-    #[inline(always)]
     fn has_later(&self, call: &Call, now: Instant) -> bool {
-        let mut index = call.leg + 1;
+        self.has_later_from(call, call.marks.leg() + 1, now)
+    }
+
+    /// Whether a leg after `index` could be tried, in a router that remembers nothing.
+    #[inline(never)]
+    fn has_later_than(&self, call: &Call, index: u8) -> bool {
+        self.has_later_from(call, index, call.at)
+    }
+
+    fn has_later_from(&self, call: &Call, mut index: u8, now: Instant) -> bool {
         while let Some(leg) = call.plan.leg(index) {
             let can = match leg.target {
                 Target::Route(later) => {
@@ -404,7 +444,7 @@ impl Router {
         call.visit(route);
         call.buffered = leg.verifier.is_some() && self.has_later(call, now);
         call.route = route;
-        call.attempt = 1;
+        call.marks.at_attempt(1);
         self.dispatch(call, now, log)
     }
 
@@ -412,26 +452,28 @@ impl Router {
     #[inline(always)]
     fn dispatch<L: Log>(&mut self, call: &mut Call, now: Instant, log: &mut L) -> Step {
         let route = call.route;
-        if self.open > 0 {
-            self.begin_trial(route, now, log);
-        }
         if call.generation != self.generation {
             self.adopt(call, now);
         }
-        if !self.accounts.is_empty() {
-            self.reserve(call);
+        if !self.plain {
+            if self.open > 0 {
+                self.begin_trial(route, now, log);
+            }
+            if self.keeps_books {
+                self.reserve(call);
+            }
+            let breaker = self.hot[usize::from(route.0)].breaker;
+            call.epoch = self.breakers[usize::from(breaker)].epoch();
         }
-        let hot = &mut self.hot[usize::from(route.0)];
-        hot.in_flight += 1;
-        call.epoch = self.breakers[usize::from(hot.breaker)].epoch();
+        self.hot[usize::from(route.0)].in_flight += 1;
         call.sends = call.sends.saturating_add(1);
         call.shown = false;
         call.phase = Phase::Sent;
         call.at = now;
-        log.attempt(route, call.attempt, now);
+        log.attempt(route, call.marks.attempt(), now);
         Step::Send {
             route,
-            attempt: call.attempt,
+            attempt: call.marks.attempt(),
             limits: self.limits(call),
             buffer: call.buffered,
         }
@@ -442,6 +484,7 @@ impl Router {
     #[inline(never)]
     fn adopt(&mut self, call: &mut Call, now: Instant) {
         call.generation = self.generation;
+        call.epoch = 0;
         call.holds_retry = false;
         if let Some(ledger) = &mut self.ledger {
             ledger.begin(now);
@@ -476,23 +519,23 @@ impl Router {
         log: &mut L,
     ) -> Step {
         let route = call.route;
-        log.reply(route, call.attempt, now);
+        log.reply(route, call.marks.attempt(), now);
         if call.generation == self.generation {
             let hot = &mut self.hot[usize::from(route.0)];
             hot.in_flight = hot.in_flight.saturating_sub(1);
-            if self.counts_successes || !self.breakers[usize::from(hot.breaker)].is_spotless() {
-                self.succeed(call, now, log);
-            }
-            if call.reserved.is_some() {
-                self.settle(call, reply.usage, true);
-            }
-            if call.holds_retry {
-                self.release_retry(call);
+            if !self.plain {
+                if self.counts_successes || !self.breakers[usize::from(hot.breaker)].is_spotless() {
+                    self.succeed(call, now, log);
+                }
+                if self.keeps_books {
+                    self.settle(call, reply.usage, true);
+                    self.release_retry(call);
+                }
             }
         }
         if call.buffered
             && now < call.deadline
-            && let Some(verifier) = call.plan.leg(call.leg).and_then(|leg| leg.verifier)
+            && let Some(verifier) = call.plan.leg(call.marks.leg()).and_then(|leg| leg.verifier)
         {
             call.phase = Phase::Verifying;
             return Step::Verify { route, verifier };
@@ -519,13 +562,12 @@ impl Router {
         }
         call.held = Some(Held {
             route: call.route,
-            leg: call.leg,
-            attempt: call.attempt,
+            leg: call.marks.leg(),
+            attempt: call.marks.attempt(),
         });
-        call.escalations += 1;
-        call.unavailable_verdicts += u8::from(verdict == Verdict::Unavailable);
-        call.leg += 1;
-        if let Some(leg) = call.plan.leg(call.leg)
+        call.marks.escalate(verdict == Verdict::Unavailable);
+        call.marks.next_leg();
+        if let Some(leg) = call.plan.leg(call.marks.leg())
             && let Target::Route(route) = leg.target
             && self.calm(now)
             && now < call.deadline
@@ -550,8 +592,9 @@ impl Router {
 
     #[inline(always)]
     fn end(&mut self, call: &mut Call) {
-        if let Some(ledger) = &mut self.ledger
+        if !self.plain
             && call.generation == self.generation
+            && let Some(ledger) = &mut self.ledger
         {
             ledger.end();
         }
@@ -562,9 +605,14 @@ impl Router {
 #[inline(always)]
 fn fits(hot: &Hot, need: &Need, tokens: u32) -> bool {
     hot.residency.is_subset_of(need.residency)
-        & (hot.local | !need.local_only)
-        & (hot.tools | !need.tools)
+        & (hot.lacks & wants(need.tools, need.local_only) == 0)
         & (tokens <= hot.window)
+}
+
+/// What a request asks of a route beside room and residency, one bit each.
+#[inline(always)]
+const fn wants(tools: bool, local: bool) -> u8 {
+    tools as u8 | (local as u8) << 1
 }
 
 /// Which hard filter it was.
@@ -572,9 +620,9 @@ fn fits(hot: &Hot, need: &Need, tokens: u32) -> bool {
 fn unfit(hot: &Hot, need: &Need) -> Skip {
     if !hot.residency.is_subset_of(need.residency) {
         Skip::Residency
-    } else if need.local_only && !hot.local {
+    } else if hot.lacks & wants(false, need.local_only) != 0 {
         Skip::LocalOnly
-    } else if need.tools && !hot.tools {
+    } else if hot.lacks & wants(need.tools, false) != 0 {
         Skip::Tools
     } else {
         Skip::Window

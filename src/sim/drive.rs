@@ -1,56 +1,15 @@
 //! One call through the router core, answered by tables.
 
-use crate::catalogue::Catalogue;
 use crate::router::{
-    Input, Log, Need, Plan, Reply, RouteId, Router, ServedVerdict, Step, UnservedReason, Usage,
-    Verdict,
+    Input, Log, Need, Plan, Reply, Router, ServedVerdict, Step, UnservedReason, Verdict,
 };
-use crate::standin::outcome::Outcomes;
+use crate::standin::outcome::{COST_UNKNOWN, Outcomes};
 use crate::stats::Unserved;
-use crate::units::{Instant, Score, Usd};
+use crate::units::{Instant, Score};
 use crate::verify::Verifier;
 
-/// "Nobody can say what it cost."
-pub(super) const COST_UNKNOWN: u64 = u64::MAX;
 /// "Nobody answered."
 pub(super) const NO_ROUTE: u16 = u16::MAX;
-
-/// Prices as the hot loop needs them.
-#[derive(Clone, Debug)]
-pub(super) struct Tariff(Vec<Option<(u64, u64)>>);
-
-impl Tariff {
-    pub(super) fn new(catalogue: &Catalogue) -> Self {
-        Self(
-            catalogue
-                .routes
-                .iter()
-                .map(|route| route.price.map(|price| (price.input.0, price.output.0)))
-                .collect(),
-        )
-    }
-
-    /// Cost of a call, in 10⁻¹² USD, or [`COST_UNKNOWN`].
-    #[inline(always)]
-    pub(super) fn cost(&self, route: RouteId, usage: Usage, recorded: Option<Usd>) -> u64 {
-        if let Some(recorded) = recorded {
-            return recorded.0;
-        }
-        match (
-            self.0[route.0 as usize],
-            usage.input.get(),
-            usage.output.get(),
-        ) {
-            (Some((input, output)), Some(tokens_in), Some(tokens_out)) => {
-                // Saturating one below "unknown", so that a huge cost never turns into an unknown one.
-                (u64::from(tokens_in).saturating_mul(input))
-                    .saturating_add(u64::from(tokens_out).saturating_mul(output))
-                    .min(COST_UNKNOWN - 1)
-            }
-            _ => COST_UNKNOWN,
-        }
-    }
-}
 
 /// What became of one request under one policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,8 +83,7 @@ pub(super) struct VerifierCounts {
 
 /// Everything a call needs but the request itself.
 pub(super) struct Answering<'a> {
-    pub(super) outcomes: Outcomes<'a>,
-    pub(super) tariff: &'a Tariff,
+    pub(super) outcomes: &'a Outcomes,
     pub(super) verifiers: &'a [Verifier],
 }
 
@@ -149,23 +107,17 @@ pub(super) fn call<L: Log>(
     loop {
         step = match step {
             Step::Send { route, .. } => {
-                let usage = answering.outcomes.usage(route, i);
-                let this =
-                    answering
-                        .tariff
-                        .cost(route, usage, answering.outcomes.recorded_cost(route, i));
+                let this = answering.outcomes.cost(route, i);
                 cost = if this == COST_UNKNOWN || cost == COST_UNKNOWN {
                     COST_UNKNOWN
                 } else {
+                    // One below "unknown", so that a huge cost never turns into an unknown one.
                     cost.saturating_add(this).min(COST_UNKNOWN - 1)
                 };
                 calls += 1;
-                router.step(
-                    &mut call,
-                    Input::Reply(Reply { usage: Some(usage) }),
-                    now,
-                    log,
-                )
+                // Usage matters to accounts with a limit only, and those have no place where requests
+                // are independent of each other.
+                router.step(&mut call, Input::Reply(Reply { usage: None }), now, log)
             }
             Step::Verify { route, verifier } => {
                 let verifier = &answering.verifiers[verifier.0 as usize];

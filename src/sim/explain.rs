@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use super::contestants::{Field, Runner};
-use super::drive::{self, Answering, COST_UNKNOWN, VerifierCounts};
+use super::drive::{self, Answering, VerifierCounts};
 use super::episode::{World, jitter};
 use super::{Experiment, prepare};
 use crate::policy::{Ask, Decision};
-use crate::router::{FaultKind, LEGS_MAX, Log, Plan, RouteId, Skip, Target, Verdict};
+use crate::router::{FaultKind, Log, Plan, RouteId, Skip, Target, Verdict};
 use crate::source::Diagnostics;
-use crate::standin::outcome::{NOT_IN_WORLD, Outcomes};
+use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::units::{Duration, Instant, Score, Usd};
 use crate::workload::{Batch, Domain, DrawKey, NO_NAME};
 
@@ -57,6 +57,8 @@ pub fn explain(
     };
     experiment.workload.fill(key, number, 1, &mut batch);
     let ask = world.ask(&batch, 0, 0);
+    let mut outcomes = Outcomes::default();
+    outcomes.fill(&batch, &world.world, &world.prices);
     let names: Vec<String> = experiment
         .policies
         .iter()
@@ -79,13 +81,8 @@ pub fn explain(
         let fold = fold.min(per_fold.len() - 1);
         let decision = per_fold[fold].plan(&ask);
         let reason = per_fold[fold].explain(&ask, decision.why);
-        let view = Outcomes {
-            batch: &batch,
-            world: &world.world,
-        };
         let answering = Answering {
-            outcomes: view,
-            tariff: &world.tariff,
+            outcomes: &outcomes,
             verifiers,
         };
         stories.push(Explanation {
@@ -170,10 +167,7 @@ fn story(
         let route = RouteId(index as u16);
         if *column != NOT_IN_WORLD && world.catalogue.can_serve(route, &ask.need) {
             let view = &answering.outcomes;
-            let cost =
-                answering
-                    .tariff
-                    .cost(route, view.usage(route, 0), view.recorded_cost(route, 0));
+            let cost = view.cost(route, 0);
             let separator = if elsewhere.is_empty() { "" } else { "; " };
             let _ = write!(
                 elsewhere,
@@ -227,13 +221,12 @@ fn facts(world: &World<'_>, ask: &Ask, id: &str) -> String {
 
 fn plan_text(world: &World<'_>, plan: &Plan) -> String {
     let mut text = String::new();
-    for (index, leg) in plan.legs().iter().enumerate().take(LEGS_MAX) {
-        if index > 0 {
-            text.push_str(if plan.legs()[index - 1].verifier.is_some() {
-                " → if rejected → "
-            } else {
-                " → if it fails → "
-            });
+    let mut before = None;
+    for leg in plan.legs() {
+        match before.replace(leg).map(|before| before.verifier.is_some()) {
+            Some(true) => text.push_str(" → if rejected → "),
+            Some(false) => text.push_str(" → if it fails → "),
+            None => {}
         }
         match leg.target {
             Target::Route(route) => {

@@ -61,6 +61,8 @@ pub(crate) type Block = [u32; 16];
 #[derive(Debug)]
 pub(crate) struct Page {
     generator: ChaCha8Rng,
+    /// One group's blocks as the generator gives them.
+    bytes: [u8; 64 * GROUP],
 }
 
 impl Page {
@@ -79,14 +81,16 @@ impl Page {
         let mut generator = ChaCha8Rng::from_seed(seed);
         generator.set_stream(page);
         generator.set_word_pos(u128::from(first) * 16);
-        Self { generator }
+        Self {
+            generator,
+            bytes: [0; 64 * GROUP],
+        }
     }
 
     /// The next blocks.
     pub(crate) fn read(&mut self, blocks: &mut [Block]) {
-        let mut bytes = [0; 64 * GROUP];
         for group in blocks.chunks_mut(GROUP) {
-            let bytes = &mut bytes[..64 * group.len()];
+            let bytes = &mut self.bytes[..64 * group.len()];
             self.generator.fill_bytes(bytes);
             for (block, bytes) in group.iter_mut().zip(bytes.as_chunks::<64>().0) {
                 for (lane, word) in block.iter_mut().zip(bytes.as_chunks::<4>().0) {

@@ -36,16 +36,30 @@ impl Table {
     /// The quantile at the middle of `lane`'s cell.
     #[inline(always)]
     pub(crate) fn at(&self, lane: u32) -> f64 {
+        self.read(self.find(lane))
+    }
+
+    /// Where `lane` falls, in this table and in all with cells as narrow: a cell, and the part of it.
+    #[inline(always)]
+    pub(crate) fn find(&self, lane: u32) -> (usize, f64) {
         let upper = lane >> 31;
         let folded = lane ^ upper.wrapping_neg();
         // v·2³³ is odd and below 2³². Left-aligned, its leading one names the octave.
-        let scaled = u64::from(folded) << 1 | 1;
+        let scaled = (u64::from(folded) << 1) | 1;
         let zeros = scaled.leading_zeros();
         let aligned = (scaled << zeros) << 1;
         let cell = (aligned >> (64 - self.cell_bits)) as usize;
-        let part = ((aligned << self.cell_bits) >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0);
+        // Fifty-two bits are exact in a float, and as a signed number convert in one instruction.
+        let part =
+            ((aligned << self.cell_bits) >> 12) as i64 as f64 * (1.0 / 4_503_599_627_370_496.0);
         let octave = (63 - zeros) as usize;
         let index = ((upper as usize * OCTAVES + octave) << self.cell_bits) + cell;
+        (index, part)
+    }
+
+    /// The value at a place that [`Table::find`] gave.
+    #[inline(always)]
+    pub(crate) fn read(&self, (index, part): (usize, f64)) -> f64 {
         let [a, b, c, d] = self.cells[index];
         a + part * (b + part * (c + part * d))
     }
@@ -108,16 +122,34 @@ impl Table {
 
     /// Beta with both shapes in [`SHAPE_MIN`]`..=`[`SHAPE_MAX`].
     pub(crate) fn beta(a: f64, b: f64) -> Self {
+        Self::beta_through(a, b, |x| (x, 1.0))
+    }
+
+    /// e^(slope·X) for a Beta-distributed X: cells as narrow as those of [`Table::beta`].
+    pub(crate) fn beta_odds(a: f64, b: f64, slope: f64) -> Self {
+        Self::beta_through(a, b, |x| {
+            let odds = libm::exp(slope * x);
+            (odds, slope * odds)
+        })
+    }
+
+    /// A rising function of a Beta-distributed number; `through` gives its value and derivative.
+    fn beta_through(a: f64, b: f64, through: impl Fn(f64) -> (f64, f64)) -> Self {
         // Sharply curved tails (q ~ u^(1/a)) need narrower cells for the same error.
         let cell_bits = if a.min(b) < 0.5 { 7 } else { 5 };
         let mut lower = BetaTail::new(a, b);
         let mut upper = BetaTail::new(b, a);
         Self::build(
             cell_bits,
-            move |v| lower.node(v),
-            move |v| {
+            |v| {
+                let (x, slope) = lower.node(v);
+                let (value, steepness) = through(x);
+                (value, steepness * slope)
+            },
+            |v| {
                 let (y, slope) = upper.node(v);
-                (1.0 - y, -slope)
+                let (value, steepness) = through(1.0 - y);
+                (value, -steepness * slope)
             },
         )
     }
@@ -190,6 +222,27 @@ impl Variate {
             }
         }
         Self::Mixture(mixture)
+    }
+
+    /// For a mixture of two fixed values: the first, where the second starts, the second.
+    pub(crate) fn as_either(&self) -> Option<(f64, u32, f64)> {
+        let Self::Mixture(parts) = self else {
+            return None;
+        };
+        match parts.as_slice() {
+            [
+                Part {
+                    variate: Self::Fixed(low),
+                    ..
+                },
+                Part {
+                    start,
+                    variate: Self::Fixed(high),
+                    ..
+                },
+            ] => Some((*low, *start, *high)),
+            _ => None,
+        }
     }
 
     /// The value at the middle of `lane`'s cell.
@@ -411,6 +464,24 @@ mod tests {
                     let error = (law.cdf(value) - unit(lane)).abs();
                     assert!(error <= 3e-7, "Beta({a}, {b}) at {lane:#x}: {error:e}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn odds_tables_equal_the_exponential_of_the_quantile() {
+        for (a, b, slope) in [
+            (2.0, 5.0, 10.0),
+            (4.0, 3.0, 10.0),
+            (1.0, 1.0, 10.0),
+            (0.3, 0.7, 10.0),
+            (1000.0, 1000.0, 10.0),
+        ] {
+            let (beta, odds) = (Table::beta(a, b), Table::beta_odds(a, b, slope));
+            for lane in lanes() {
+                assert_eq!(beta.find(lane), odds.find(lane));
+                let error = odds.at(lane) / libm::exp(slope * beta.at(lane)) - 1.0;
+                assert!(error.abs() < 1e-7, "Beta({a}, {b}) at {lane:#x}: {error:e}");
             }
         }
     }

@@ -11,6 +11,19 @@ use crate::source::{Diagnostic, Location};
 pub(crate) fn read(data: &[u8], separator: u8, path: &str, rows: &mut Collector<'_>) {
     let data = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data);
     let lines = Lines { data, path };
+    if let Err(error) = std::str::from_utf8(data) {
+        // Guessing an encoding would change names silently.
+        let start = data[..error.valid_up_to()]
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |feed| feed + 1);
+        rows.problem(|| {
+            Diagnostic::error("the file is not UTF-8 text")
+                .at(lines.place(start, separator, usize::MAX))
+                .help("save it as UTF-8")
+        });
+        return;
+    }
     let mut reader = ReaderBuilder::new()
         .delimiter(separator)
         .has_headers(false)
@@ -38,14 +51,17 @@ pub(crate) fn read(data: &[u8], separator: u8, path: &str, rows: &mut Collector<
                 return;
             }
         } else if cells.len() != width {
-            let cell = if cells.len() == 1 { "cell" } else { "cells" };
-            let message = format!("the row has {} {cell}, not {width}", cells.len());
-            let mut problem = Diagnostic::error(message).at(place(usize::MAX));
-            if cells.iter().any(|cell| cell.contains('\n')) {
-                problem =
-                    problem.help("a quotation mark that is not closed swallows the lines after it");
-            }
-            rows.problem(problem);
+            let swallowed = cells.iter().any(|cell| cell.contains('\n'));
+            rows.problem(|| {
+                let cell = if cells.len() == 1 { "cell" } else { "cells" };
+                let message = format!("the row has {} {cell}, not {width}", cells.len());
+                let problem = Diagnostic::error(message).at(place(usize::MAX));
+                if swallowed {
+                    problem.help("a quotation mark that is not closed swallows the lines after it")
+                } else {
+                    problem
+                }
+            });
         } else {
             rows.row(&cells, &place);
         }

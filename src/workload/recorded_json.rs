@@ -26,7 +26,7 @@ pub(crate) fn read(data: &[u8], path: &str, rows: &mut Collector<'_>) {
         }),
         Err(problem) => {
             sound = false;
-            rows.problem(problem);
+            rows.problem(|| problem);
         }
     });
     if header.is_empty() {

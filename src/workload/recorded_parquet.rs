@@ -2,11 +2,9 @@
 //!
 //! polars takes minutes to compile, so it is behind the feature `frames`; without it, this says so.
 
-use super::recorded_rows::Collector;
-
 /// Reads a whole file into `rows`.
 #[cfg(not(feature = "frames"))]
-pub(crate) fn read(_data: &[u8], _path: &str, rows: &mut Collector<'_>) {
+pub(crate) fn read(_data: &[u8], _path: &str, rows: &mut super::recorded_rows::Collector<'_>) {
     rows.file_problem("this program was built without Parquet: build it with `--features frames`, or convert the file to CSV or JSONL");
 }
 

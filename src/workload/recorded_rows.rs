@@ -16,6 +16,8 @@ use crate::units::{Score, Tokens, Usd};
 
 /// Most complaints about one file that are shown.
 const SHOWN_MAX: usize = 20;
+/// Most columns of one file.
+const COLUMNS_MAX: usize = 10_000;
 /// Most rows of one file.
 const ROWS_MAX: usize = 50_000_000;
 
@@ -99,10 +101,11 @@ impl<'s> Collector<'s> {
         }
     }
 
-    /// Adds a complaint; after twenty they are only counted.
-    pub(crate) fn problem(&mut self, diagnostic: Diagnostic) {
+    /// Adds a complaint; after twenty they are only counted, and not even put together: finding the
+    /// place of each of a million bad rows would take hours.
+    pub(crate) fn problem(&mut self, complaint: impl FnOnce() -> Diagnostic) {
         if self.problems.len() < SHOWN_MAX {
-            self.problems.push(diagnostic);
+            self.problems.push(complaint());
         } else {
             self.unshown += 1;
         }
@@ -111,7 +114,7 @@ impl<'s> Collector<'s> {
     /// Adds a complaint about the file as a whole.
     pub(crate) fn file_problem(&mut self, message: impl Into<String>) {
         let location = self.location();
-        self.problem(Diagnostic::error(message).at(location));
+        self.problem(|| Diagnostic::error(message).at(location));
     }
 
     fn location(&self) -> Location {
@@ -150,13 +153,18 @@ impl<'s> Collector<'s> {
                 Diagnostic::error(format!("more than {ROUTES_MAX} routes")).at(self.location()),
             );
         }
+        if header.len() > COLUMNS_MAX {
+            found.push(
+                Diagnostic::error(format!("more than {COLUMNS_MAX} columns")).at(self.location()),
+            );
+        }
         for route in &self.layout.routes {
             self.routes.number(route);
         }
         self.header = header;
         let sound = found.is_empty();
         for one in found {
-            self.problem(one);
+            self.problem(|| one);
         }
         sound
     }
@@ -181,7 +189,7 @@ impl<'s> Collector<'s> {
         let text = |column: usize| cells.get(column).map_or("", |cell| cell.trim());
         let passes = |(column, values): &(usize, &[String])| {
             let cell = text(*column);
-            values.iter().any(|value| value == cell)
+            values.iter().any(|value| same(value, cell))
         };
         if !self.filters.iter().all(passes) {
             self.left_out += 1;
@@ -269,12 +277,12 @@ impl<'s> Collector<'s> {
                 self.rows_by_id.insert(id, row);
             }
             (Some(_), None) => {
-                self.problem(
-                    Diagnostic::error(format!("the id `{id}` occurs twice")).at(place(column)),
-                );
+                self.problem(|| {
+                    Diagnostic::error(format!("the id `{id}` occurs twice")).at(place(column))
+                });
                 return None;
             }
-            (Some(row), Some(_)) => self.merge(row, facts, &id, place(column)),
+            (Some(row), Some(_)) => self.merge(row, facts, &id, &|| place(column)),
         }
         if let Some(route) = route {
             if self.seen.get(route).and_then(|rows| rows.get(row)) == Some(&true) {
@@ -283,7 +291,7 @@ impl<'s> Collector<'s> {
                     "the id `{id}` occurs twice for route `{name}`",
                     id = self.ids.get(row).unwrap_or_default()
                 );
-                self.problem(Diagnostic::error(message).at(place(column)));
+                self.problem(|| Diagnostic::error(message).at(place(column)));
                 return None;
             }
             put(&mut self.seen, route, row, true, false);
@@ -293,7 +301,7 @@ impl<'s> Collector<'s> {
 
     /// A further row of an item must say the same of it. Only prompt tokens may differ, for they depend
     /// on the route's tokenizer; the largest count is kept.
-    fn merge(&mut self, row: usize, facts: Facts, id: &str, location: Location) {
+    fn merge(&mut self, row: usize, facts: Facts, id: &str, place: &dyn Fn() -> Location) {
         let before = &mut self.facts[row];
         if before.input != facts.input {
             self.token_disagreements += 1;
@@ -314,10 +322,10 @@ impl<'s> Collector<'s> {
             (before.prompt_chars == facts.prompt_chars, "prompt length"),
         ];
         for (_, what) in same.iter().filter(|(same, _)| !same) {
-            self.problem(
+            self.problem(|| {
                 Diagnostic::error(format!("rows of the id `{id}` disagree on the {what}"))
-                    .at(location.clone()),
-            );
+                    .at(place())
+            });
         }
     }
 
@@ -542,17 +550,13 @@ impl<'s> Collector<'s> {
     }
 
     fn bad(&mut self, column: usize, cell: &str, what: &str, place: Place<'_>) {
-        if self.problems.len() >= SHOWN_MAX {
-            self.unshown += 1;
-            return;
-        }
-        let name = self.header.get(column).map_or("", String::as_str);
-        let shown: String = cell.chars().take(60).collect();
-        self.problem(
+        let name = self.header.get(column).cloned().unwrap_or_default();
+        self.problem(|| {
+            let shown: String = cell.chars().take(60).collect();
             Diagnostic::error(format!("column `{name}`: `{shown}` is not {what}"))
                 .at(place(column))
-                .label(format!("expected {what}")),
-        );
+                .label(format!("expected {what}"))
+        });
     }
 }
 
@@ -566,6 +570,15 @@ fn put<T: Clone>(columns: &mut Vec<Vec<T>>, route: usize, row: usize, value: T, 
         column.resize(row + 1, empty);
     }
     column[row] = value;
+}
+
+/// Whether two cells say the same: the same text, or the same number (`0` and `0.0`, for columns that
+/// one format keeps as whole numbers and another does not).
+pub(crate) fn same(one: &str, other: &str) -> bool {
+    one == other
+        || finite(one)
+            .zip(finite(other))
+            .is_some_and(|(one, other)| one == other)
 }
 
 fn finite(cell: &str) -> Option<f64> {

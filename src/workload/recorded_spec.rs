@@ -2,7 +2,7 @@
 
 use super::columns::Columns;
 use super::recorded::{Names, Recorded};
-use super::recorded_rows::Collector;
+use super::recorded_rows::{Collector, same};
 use super::{Workload, World, recorded_csv, recorded_json, recorded_parquet, unpack};
 use crate::source::{At, Diagnostic, Diagnostics, Location, Table, Value};
 
@@ -205,7 +205,7 @@ impl RecordedSpec {
     /// Whether a text means "no value".
     pub(crate) fn is_missing(&self, text: &str) -> bool {
         matches!(text, "" | "NA" | "N/A" | "null" | "NULL" | "None")
-            || self.missing.iter().any(|missing| missing == text)
+            || self.missing.iter().any(|missing| same(missing, text))
     }
 }
 

@@ -9,7 +9,7 @@
 //! Columns are filled one at a time over small groups of requests, so that the loops stay tight.
 
 use super::draws::{
-    COIN, DATA_CLASS, DIFFICULTY, GRADE, GROUP, HINT, INPUT_TOKENS, LANGUAGE, OUTPUT_TOKENS,
+    Block, COIN, DATA_CLASS, DIFFICULTY, GRADE, GROUP, HINT, INPUT_TOKENS, LANGUAGE, OUTPUT_TOKENS,
     POLICY, Page, SESSION, SHARED, TASK, TENANT, TOOLS, USER, VERIFIER, mix, name_key, split, unit,
     wide,
 };
@@ -41,30 +41,129 @@ impl Shares {
         Self { ends }
     }
 
+    /// The index that `lane` of each block means. One name at a time for all requests: that vectorises.
+    fn pick_all(&self, blocks: &[Block; GROUP], lane: usize) -> [u16; GROUP] {
+        if self.ends.len() > 16 {
+            return blocks.map(|block| self.pick(block[lane]));
+        }
+        let lanes = blocks.map(|block| block[lane]);
+        let mut indices = [0; GROUP];
+        for end in &self.ends {
+            for (index, lane) in indices.iter_mut().zip(&lanes) {
+                *index += u16::from(lane >= end);
+            }
+        }
+        indices
+    }
+
     /// The index that `lane` means.
     #[inline(always)]
     fn pick(&self, lane: u32) -> u16 {
-        if self.ends.len() <= 16 {
-            // Counting compares is quicker than a search, and has no branch to mispredict.
-            let mut index = 0;
-            for end in &self.ends {
-                index += u16::from(lane >= *end);
-            }
-            index
-        } else {
-            self.ends.partition_point(|end| *end <= lane) as u16
-        }
+        self.ends.partition_point(|end| *end <= lane) as u16
     }
 }
 
 /// One task.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Task {
-    pub(crate) difficulty: Variate,
-    pub(crate) input: Variate,
-    pub(crate) output: Variate,
+    pub(crate) difficulty: Difficulty,
+    pub(crate) input: Count,
+    pub(crate) output: Count,
     pub(crate) output_cap: Tokens,
     pub(crate) tools: Probability,
+}
+
+impl Task {
+    /// An answer's tokens, cut off at the cap.
+    #[inline(always)]
+    fn output_tokens(&self, lane: u32) -> Tokens {
+        let tokens = self.output.tokens(lane);
+        match (tokens.get(), self.output_cap.get()) {
+            (Some(tokens), Some(cap)) => Tokens::new(tokens.min(cap)),
+            _ => tokens,
+        }
+    }
+}
+
+/// A distribution of numbers of tokens. The simple ones are spelt out, for they are the common ones.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Count {
+    /// Always so many.
+    Fixed(Tokens),
+    /// A number for lanes below the end of the stretch, and another for the rest.
+    Either {
+        /// Where the first stretch ends.
+        end: u32,
+        /// Below it.
+        low: Tokens,
+        /// From it on.
+        high: Tokens,
+    },
+    /// Anything else.
+    Drawn(Variate),
+}
+
+impl Count {
+    /// The simplest form of a distribution.
+    pub(crate) fn new(variate: Variate) -> Self {
+        match variate {
+            Variate::Fixed(value) => Self::Fixed(whole(value)),
+            variate => match variate.as_either() {
+                Some((low, end, high)) => Self::Either {
+                    end,
+                    low: whole(low),
+                    high: whole(high),
+                },
+                None => Self::Drawn(variate),
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn tokens(&self, lane: u32) -> Tokens {
+        match self {
+            Self::Fixed(tokens) => *tokens,
+            Self::Either { end, low, high } => {
+                if lane < *end {
+                    *low
+                } else {
+                    *high
+                }
+            }
+            Self::Drawn(variate) => whole(variate.at(lane)),
+        }
+    }
+}
+
+/// A distribution of difficulties.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Difficulty {
+    /// Tables of the difficulty and of e^(slope·difficulty): looking the latter up saves an exponential.
+    Tables {
+        /// The difficulty.
+        value: Table,
+        /// e^(slope·difficulty), with the same cells.
+        odds: Table,
+    },
+    /// Anything else.
+    Drawn(Variate),
+}
+
+impl Difficulty {
+    /// The difficulty and e^(slope·difficulty).
+    #[inline(always)]
+    fn at(&self, lane: u32, slope: f64) -> (f64, f64) {
+        match self {
+            Self::Tables { value, odds } => {
+                let place = value.find(lane);
+                (value.read(place), odds.read(place))
+            }
+            Self::Drawn(variate) => {
+                let value = variate.at(lane);
+                (value, libm::exp(slope * value))
+            }
+        }
+    }
 }
 
 /// One tenant.
@@ -105,6 +204,8 @@ pub(crate) struct Synthetic {
     pub(crate) correlation: Probability,
     pub(crate) tasks: Vec<Task>,
     pub(crate) task_shares: Shares,
+    /// Whether any request carries tools.
+    pub(crate) tools: bool,
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) tenant_shares: Shares,
     pub(crate) languages: usize,
@@ -120,10 +221,12 @@ pub(crate) struct Synthetic {
     pub(crate) example_pages: Vec<u64>,
 }
 
-/// What a group of requests needs while it is filled.
+/// What a group of requests needs while it is filled. Groups are always whole: what is beyond the
+/// batch's end is drawn and dropped, so that the loops have a fixed length.
 struct Group {
-    blocks: [[u32; 16]; GROUP],
-    more: [[u32; 16]; GROUP],
+    blocks: [Block; GROUP],
+    more: [Block; GROUP],
+    task: [u16; GROUP],
     difficulty: [f64; GROUP],
     /// e^(slope·difficulty).
     odds: [f64; GROUP],
@@ -152,65 +255,77 @@ impl Synthetic {
     /// Requests `first..first + len` into `batch`, whose vectors are reused.
     pub(crate) fn fill(&self, key: DrawKey, first: u64, len: usize, batch: &mut Batch) {
         batch.resize(first, len, self.routes.len(), 1, false);
+        // The one column that nothing below writes: the batch may have held another workload's.
+        batch.prompt_chars.fill(Tokens::UNKNOWN);
         let mut page = Page::open(key, 0, first);
         let mut more = self.needs_more().then(|| Page::open(key, 1, first));
         let mut group = Group {
             blocks: [[0; 16]; GROUP],
             more: [[0; 16]; GROUP],
+            task: [0; GROUP],
             difficulty: [0.0; GROUP],
             odds: [0.0; GROUP],
             factor: [0; GROUP],
             shared: [0; GROUP],
         };
-        let mut at = 0;
-        while at < len {
+        for at in (0..len).step_by(GROUP) {
             let size = GROUP.min(len - at);
-            page.read(&mut group.blocks[..size]);
+            page.read(&mut group.blocks);
             if let Some(more) = &mut more {
-                more.read(&mut group.more[..size]);
+                more.read(&mut group.more);
             }
+            group.task = self.task_shares.pick_all(&group.blocks, TASK);
             self.who(&group, first, at, size, batch);
             self.what(&mut group, at, size, batch);
             self.answers(&group, at, size, batch);
-            at += size;
         }
     }
 
     /// Task, tenant, user, session, language, data class, tools.
     fn who(&self, group: &Group, first: u64, at: usize, size: usize, batch: &mut Batch) {
-        let blocks = &group.blocks[..size];
-        for (task, block) in batch.task[at..at + size].iter_mut().zip(blocks) {
-            *task = self.task_shares.pick(block[TASK]);
+        let blocks = &group.blocks;
+        batch.task[at..at + size].copy_from_slice(&group.task[..size]);
+        for (word, block) in batch.policy_word[at..at + size].iter_mut().zip(blocks) {
+            *word = wide(block, POLICY);
         }
-        for (i, block) in blocks.iter().enumerate() {
-            let task = &self.tasks[usize::from(batch.task[at + i])];
-            batch.tools[at + i] = u64::from(block[TOOLS]) < task.tools.threshold();
-            batch.output_cap[at + i] = task.output_cap;
-            batch.policy_word[at + i] = wide(block, POLICY);
-        }
-        if self.tenants.is_empty() {
-            for i in 0..size {
-                let number = first.wrapping_add((at + i) as u64);
-                batch.tenant[at + i] = NO_NAME;
-                batch.user[at + i] = number;
-                batch.session[at + i] = number;
+        // Columns that the world has no use for are not drawn; their lanes stay theirs.
+        let tools = &mut batch.tools[at..at + size];
+        if self.tools {
+            for ((tools, block), task) in tools.iter_mut().zip(blocks).zip(&group.task) {
+                let law = &self.tasks[usize::from(*task)];
+                *tools = u64::from(block[TOOLS]) < law.tools.threshold();
             }
         } else {
-            for (tenant, block) in batch.tenant[at..at + size].iter_mut().zip(blocks) {
-                *tenant = self.tenant_shares.pick(block[TENANT]);
-            }
+            tools.fill(false);
+        }
+        if self.tenants.is_empty() {
+            batch.tenant[at..at + size].fill(NO_NAME);
+        } else {
+            let tenants = self.tenant_shares.pick_all(blocks, TENANT);
+            batch.tenant[at..at + size].copy_from_slice(&tenants[..size]);
         }
         if self.needs_more() {
             self.people(group, first, at, size, batch);
         } else {
+            for i in at..at + size {
+                let number = first.wrapping_add(i as u64);
+                batch.user[i] = number;
+                batch.session[i] = number;
+            }
             batch.data_class[at..at + size].fill(NO_NAME);
         }
-        for (i, block) in blocks.iter().enumerate() {
+        let languages = &mut batch.language[at..at + size];
+        if self.languages == 0 {
+            languages.fill(NO_NAME);
+            return;
+        }
+        let tenants = &batch.tenant[at..at + size];
+        for ((language, block), tenant) in languages.iter_mut().zip(blocks).zip(tenants) {
             let own = self
                 .tenants
-                .get(usize::from(batch.tenant[at + i]))
+                .get(usize::from(*tenant))
                 .and_then(|tenant| tenant.languages.as_ref());
-            batch.language[at + i] = match own.or(self.language_shares.as_ref()) {
+            *language = match own.or(self.language_shares.as_ref()) {
                 Some(shares) => shares.pick(block[LANGUAGE]),
                 None => NO_NAME,
             };
@@ -219,7 +334,8 @@ impl Synthetic {
 
     /// What the second page decides: user, session, data class.
     fn people(&self, group: &Group, first: u64, at: usize, size: usize, batch: &mut Batch) {
-        for (i, block) in group.more[..size].iter().enumerate() {
+        for i in 0..size {
+            let lane = |lane: usize| group.more[i][lane];
             let number = first.wrapping_add((at + i) as u64);
             let tenant = batch.tenant[at + i];
             let of = self.tenants.get(usize::from(tenant));
@@ -227,7 +343,7 @@ impl Synthetic {
             let user = if users == 0 {
                 number
             } else {
-                let nth = (u64::from(block[USER]) * u64::from(users)) >> 32;
+                let nth = (u64::from(lane(USER)) * u64::from(users)) >> 32;
                 // Tenants' users are different people. Bit 63 keeps them apart from request numbers.
                 1 << 63 | u64::from(tenant) << 32 | nth
             };
@@ -235,13 +351,13 @@ impl Synthetic {
             batch.session[at + i] = if self.sessions_per_user == 0 {
                 number
             } else {
-                let nth = (u64::from(block[SESSION]) * u64::from(self.sessions_per_user)) >> 32;
+                let nth = (u64::from(lane(SESSION)) * u64::from(self.sessions_per_user)) >> 32;
                 mix(user ^ mix(nth))
             };
             let own = of.and_then(|tenant| tenant.data_class);
             batch.data_class[at + i] = match (own, &self.data_class_shares) {
                 (Some(class), _) => class,
-                (None, Some(shares)) => shares.pick(block[DATA_CLASS]),
+                (None, Some(shares)) => shares.pick(lane(DATA_CLASS)),
                 (None, None) => NO_NAME,
             };
         }
@@ -249,59 +365,55 @@ impl Synthetic {
 
     /// Difficulty, hint, tokens.
     fn what(&self, group: &mut Group, at: usize, size: usize, batch: &mut Batch) {
-        let tasks = &batch.task[at..at + size];
-        let stride = self.languages as u32 + 1;
-        for (i, &task) in tasks.iter().enumerate() {
-            let block = &group.blocks[i];
-            group.difficulty[i] = self.tasks[usize::from(task)]
-                .difficulty
-                .at(block[DIFFICULTY]);
-            let language = match batch.language[at + i] {
-                NO_NAME => self.languages as u32,
-                language => u32::from(language),
-            };
-            group.factor[i] = u32::from(task) * stride + language;
+        let blocks = &group.blocks;
+        for (i, block) in blocks.iter().enumerate() {
+            let law = &self.tasks[usize::from(group.task[i])].difficulty;
+            (group.difficulty[i], group.odds[i]) = law.at(block[DIFFICULTY], self.slope);
         }
-        for i in 0..size {
-            group.odds[i] = libm::exp(self.slope * group.difficulty[i]);
+        let stride = self.languages as u32 + 1;
+        group.factor = group.task.map(|task| u32::from(task) * stride + stride - 1);
+        if self.languages > 0 {
+            let languages = &batch.language[at..at + size];
+            for (factor, language) in group.factor.iter_mut().zip(languages) {
+                if *language != NO_NAME {
+                    *factor = *factor + 1 - stride + u32::from(*language);
+                }
+            }
         }
         let hints = &mut batch.difficulty_hint[at..at + size];
         for (i, hint) in hints.iter_mut().enumerate() {
-            let noise = self.normal.at(group.blocks[i][HINT]);
+            let noise = self.normal.at(blocks[i][HINT]);
             *hint = group.difficulty[i] + self.hint_noise * noise;
         }
         let input = &mut batch.input_tokens[at..at + size];
         let output = &mut batch.output_tokens[0][at..at + size];
-        for (i, &task) in tasks.iter().enumerate() {
-            let task = &self.tasks[usize::from(task)];
-            input[i] = whole(task.input.at(group.blocks[i][INPUT_TOKENS]));
-            let tokens = whole(task.output.at(group.blocks[i][OUTPUT_TOKENS]));
-            output[i] = match (tokens.get(), task.output_cap.get()) {
-                (Some(tokens), Some(cap)) => Tokens::new(tokens.min(cap)),
-                _ => tokens,
-            };
+        let caps = &mut batch.output_cap[at..at + size];
+        let columns = input.iter_mut().zip(output).zip(caps);
+        for (i, ((input, output), cap)) in columns.enumerate() {
+            let task = &self.tasks[usize::from(group.task[i])];
+            *input = task.input.tokens(blocks[i][INPUT_TOKENS]);
+            *output = task.output_tokens(blocks[i][OUTPUT_TOKENS]);
+            *cap = task.output_cap;
         }
         let coin = self.correlation.threshold();
-        for i in 0..size {
-            let same = u64::from(group.blocks[i][COIN]) < coin;
-            group.shared[i] = u32::from(same).wrapping_neg();
+        for (shared, block) in group.shared.iter_mut().zip(blocks) {
+            *shared = u32::from(u64::from(block[COIN]) < coin).wrapping_neg();
         }
     }
 
     /// Each route's grade and verifier lane.
     fn answers(&self, group: &Group, at: usize, size: usize, batch: &mut Batch) {
+        let blocks = &group.blocks;
         for (r, route) in self.routes.iter().enumerate() {
-            let grades = &mut batch.grade[r][at..at + size];
-            for (i, grade) in grades.iter_mut().enumerate() {
-                let block = &group.blocks[i];
+            let grades = batch.grade[r][at..at + size].iter_mut();
+            let verifier = batch.verifier_lane[r][at..at + size].iter_mut();
+            for (i, (grade, verifier)) in grades.zip(verifier).enumerate() {
+                let block = &blocks[i];
                 let own = split(wide(block, GRADE), route.grade_key);
                 let lane = own ^ ((own ^ block[SHARED]) & group.shared[i]);
                 let odds = group.odds[i] * route.factors[group.factor[i] as usize];
                 *grade = Score::from_right(unit(lane) * (1.0 + odds) < 1.0);
-            }
-            let lanes = &mut batch.verifier_lane[r][at..at + size];
-            for (lane, block) in lanes.iter_mut().zip(&group.blocks) {
-                *lane = split(wide(block, VERIFIER), route.verifier_key);
+                *verifier = split(wide(block, VERIFIER), route.verifier_key);
             }
         }
     }
@@ -336,16 +448,12 @@ impl Synthetic {
                     .map_or(self.languages, |shares| {
                         usize::from(shares.pick(block[LANGUAGE]))
                     });
-                let odds = libm::exp(self.slope * law.difficulty.at(block[DIFFICULTY]))
-                    * answers.factors[task * (self.languages + 1) + language];
+                let (_, odds) = law.difficulty.at(block[DIFFICULTY], self.slope);
+                let odds = odds * answers.factors[task * (self.languages + 1) + language];
                 let lane = split(wide(block, GRADE), answers.grade_key);
                 let grade = Score::from_right(unit(lane) * (1.0 + odds) < 1.0);
-                let output = whole(law.output.at(block[OUTPUT_TOKENS]));
-                let output = match (output.get(), law.output_cap.get()) {
-                    (Some(tokens), Some(cap)) => Tokens::new(tokens.min(cap)),
-                    _ => output,
-                };
-                examples.add(grade, whole(law.input.at(block[INPUT_TOKENS])), output);
+                let output = law.output_tokens(block[OUTPUT_TOKENS]);
+                examples.add(grade, law.input.tokens(block[INPUT_TOKENS]), output);
             }
             left -= size;
         }

@@ -2,7 +2,7 @@
 
 use super::draws::name_key;
 use super::quantile::{SHAPE_MAX, SHAPE_MIN, SPREAD_MAX, Table as Quantiles, Variate};
-use super::synthetic::{Answers, Shares, Synthetic, Task, Tenant};
+use super::synthetic::{Answers, Count, Difficulty, Shares, Synthetic, Task, Tenant};
 use super::{NO_NAME, Workload, World};
 use crate::router::ROUTES_MAX;
 use crate::source::{At, Diagnostic, Table, Value, describe_list};
@@ -16,6 +16,8 @@ const NAMES_MAX: usize = 10_000;
 const REQUESTS_MAX: u64 = 1 << 40;
 /// Largest number of tokens that a file may ask for.
 const TOKENS_MAX: u64 = 1_000_000_000;
+/// Largest slope for which e^(slope·difficulty) comes from a table: beyond, the table would lose digits.
+const TABLE_SLOPE_MAX: f64 = 10.0;
 /// How far shares may be from adding up to one.
 const SHARE_SLACK: f64 = 1e-9;
 
@@ -68,7 +70,7 @@ pub(crate) fn read(mut table: Table<'_>, name: &str) -> Option<Workload> {
     };
     let users = whole(table.get("users"), 1, 1 << 31);
     let sessions_per_user = whole(table.get("sessions_per_user"), 1, 1 << 31);
-    let tasks = read_tasks(&mut table);
+    let tasks = read_tasks(&mut table, slope.unwrap_or(10.0));
     let world_languages = table.get("language").and_then(|value| read_shares(&value));
     let world_classes = table
         .get("data_class")
@@ -148,6 +150,7 @@ pub(crate) fn read(mut table: Table<'_>, name: &str) -> Option<Workload> {
         slope: slope?,
         hint_noise: hint_noise?,
         correlation: correlation?,
+        tools: tasks.iter().any(|task| task.tools > Probability::ZERO),
         tasks,
         task_shares: Shares::new(&shares),
         tenants,
@@ -205,7 +208,7 @@ fn read_shares(value: &Value<'_>) -> Option<Vec<(String, f64)>> {
     Some(shares)
 }
 
-fn read_tasks(table: &mut Table<'_>) -> Vec<TaskDraft> {
+fn read_tasks(table: &mut Table<'_>, slope: f64) -> Vec<TaskDraft> {
     let Some(value) = table.require("task") else {
         return Vec::new();
     };
@@ -218,7 +221,7 @@ fn read_tasks(table: &mut Table<'_>) -> Vec<TaskDraft> {
     let tasks: Vec<_> = entries
         .iter()
         .take(TASKS_MAX)
-        .filter_map(|(name, value)| read_task(name, value.table()?))
+        .filter_map(|(name, value)| read_task(name, value.table()?, slope))
         .collect();
     if tasks.len() == entries.len() {
         check_sum(&value, tasks.iter().map(|draft| draft.share));
@@ -226,11 +229,11 @@ fn read_tasks(table: &mut Table<'_>) -> Vec<TaskDraft> {
     tasks
 }
 
-fn read_task(name: &At<String>, mut table: Table<'_>) -> Option<TaskDraft> {
+fn read_task(name: &At<String>, mut table: Table<'_>, slope: f64) -> Option<TaskDraft> {
     let share = table.require("share").and_then(|value| value.probability());
     let difficulty = table
         .require("difficulty")
-        .and_then(|value| read_difficulty(&value));
+        .and_then(|value| read_difficulty(&value, slope));
     let tokens = table.require("tokens").and_then(|value| value.table());
     let (mut input, mut output, mut output_cap) = (None, None, Tokens::UNKNOWN);
     if let Some(mut tokens) = tokens {
@@ -253,9 +256,9 @@ fn read_task(name: &At<String>, mut table: Table<'_>) -> Option<TaskDraft> {
         name: name.clone(),
         share: share.unwrap_or_default().get(),
         task: Task {
-            difficulty: difficulty.unwrap_or(Variate::Fixed(0.0)),
-            input: input.unwrap_or(Variate::Fixed(0.0)),
-            output: output.unwrap_or(Variate::Fixed(0.0)),
+            difficulty: difficulty.unwrap_or(Difficulty::Drawn(Variate::Fixed(0.0))),
+            input: Count::new(input.unwrap_or(Variate::Fixed(0.0))),
+            output: Count::new(output.unwrap_or(Variate::Fixed(0.0))),
             output_cap,
             tools: tools.unwrap_or_default(),
         },
@@ -297,7 +300,7 @@ fn pair<'t>(value: &Value<'t>, what: &str) -> Option<[Value<'t>; 2]> {
     pair
 }
 
-fn read_difficulty(value: &Value<'_>) -> Option<Variate> {
+fn read_difficulty(value: &Value<'_>, slope: f64) -> Option<Difficulty> {
     let (kind, inner) = one_kind(value, &["beta", "uniform", "fixed"])?;
     match kind {
         "beta" => {
@@ -306,14 +309,24 @@ fn read_difficulty(value: &Value<'_>) -> Option<Variate> {
                 a.number_in(SHAPE_MIN, SHAPE_MAX),
                 b.number_in(SHAPE_MIN, SHAPE_MAX),
             );
-            Some(Variate::Table(Quantiles::beta(a?, b?)))
+            let (a, b) = (a?, b?);
+            let value = Quantiles::beta(a, b);
+            Some(if slope <= TABLE_SLOPE_MAX {
+                let odds = Quantiles::beta_odds(a, b, slope);
+                Difficulty::Tables { value, odds }
+            } else {
+                Difficulty::Drawn(Variate::Table(value))
+            })
         }
         "uniform" => {
             let [low, high] = pair(&inner, "low and high")?;
             let (low, high) = (low.number_in(0.0, 1.0), high.number_in(0.0, 1.0));
-            read_uniform(&inner, low?, high?)
+            read_uniform(&inner, low?, high?).map(Difficulty::Drawn)
         }
-        _ => inner.number_in(0.0, 1.0).map(Variate::Fixed),
+        _ => {
+            let fixed = inner.number_in(0.0, 1.0)?;
+            Some(Difficulty::Drawn(Variate::Fixed(fixed)))
+        }
     }
 }
 

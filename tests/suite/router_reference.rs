@@ -103,8 +103,8 @@ fn reference(
     let mut too_small = 0;
     let mut rejected: Option<(usize, u8)> = None;
     let mut last = None;
-    'routes: for route in 0..3 {
-        if WINDOWS[route] <= too_small {
+    'routes: for (route, window) in WINDOWS.into_iter().enumerate() {
+        if window <= too_small {
             continue;
         }
         let is_last = !(route + 1..3).any(|later| WINDOWS[later] > too_small);
@@ -146,7 +146,7 @@ fn reference(
                 return (events, end);
             }
             if failure.kind == ContextLength {
-                too_small = too_small.max(WINDOWS[route]);
+                too_small = too_small.max(window);
             }
             continue 'routes;
         }

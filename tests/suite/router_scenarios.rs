@@ -1,12 +1,8 @@
 //! The scenarios of the router lesson and of the capstone lesson, as traces with their waits.
 
 use routelab::router::FaultKind::*;
-use routelab::router::{
-    AccountSpec, BreakerState, CooldownSpec, Failure, FailureReason, Fault, Input, Kinds, Limits,
-    Need, Plan, Regions, Reply, RouteId, RouterConfig, Served, ServedVerdict, Skip, Step,
-    UnservedReason, WaitPolicy, preset, wait,
-};
-use routelab::units::{Duration, Instant, Tokens, Usd};
+use routelab::router::{BreakerState, FailureReason, Need, RouteId, RouterConfig, preset, wait};
+use routelab::units::{Duration, Tokens};
 
 use super::router_world::*;
 
@@ -26,13 +22,6 @@ const LESSON_DRAWS: [f64; 9] = [
 fn lesson() -> World {
     let config = (preset::by_name("lesson").unwrap().config)();
     World::new(&with_routes(3, config))
-}
-
-fn hinted(secs: u64) -> Answer {
-    Answer::Fails(Fault {
-        retry_after: Some(s(secs)),
-        ..fault(RateLimit)
-    })
 }
 
 /// Recomputes the waits of a trace with the lesson's own draws, in the lesson's order.
@@ -72,20 +61,6 @@ fn assert_sleeps(trace: &Trace, expected: &[f64]) {
     }
 }
 
-fn kind_of(step: Step) -> FailureReason {
-    match step {
-        Step::Failed(failure) => failure.reason,
-        other => panic!("{other:?} is no failure"),
-    }
-}
-
-fn served(step: Step) -> Served {
-    match step {
-        Step::Done(served) => served,
-        other => panic!("{other:?} is no answer"),
-    }
-}
-
 #[test]
 fn fb03_a_rate_limit_with_a_hint_is_retried_on_the_same_provider() {
     let mut world = lesson();
@@ -122,7 +97,7 @@ fn fb03_a_wrong_request_fails_at_once() {
     let mut world = lesson();
     world.fails(0, InvalidRequest, 1);
     let step = world.run(chain(3), need());
-    assert_eq!(kind_of(step), FailureReason::Rejected(InvalidRequest));
+    assert_eq!(reason(step), FailureReason::Rejected(InvalidRequest));
     assert_eq!(world.trace.text, "oa#1:invalid_request");
     assert_eq!(world.trace.calls(), [1, 0, 0]);
 }
@@ -147,7 +122,7 @@ fn fb03_every_provider_down() {
         world.fails(route, Overloaded, 2);
     }
     let step = world.run(chain(3), need());
-    assert_eq!(kind_of(step), FailureReason::Exhausted(Overloaded));
+    assert_eq!(reason(step), FailureReason::Exhausted(Overloaded));
     assert_eq!(
         world.trace.text,
         "oa#1:overloaded oa#2:overloaded an#1:overloaded an#2:overloaded \
@@ -207,7 +182,7 @@ fn st08_a_stream_that_fails_after_output_is_the_callers_to_see() {
     let mut world = lesson();
     world.queue(0, [Answer::Dies(fault(Overloaded))]);
     let step = world.run(chain(3), need());
-    assert_eq!(kind_of(step), FailureReason::MidStream(Overloaded));
+    assert_eq!(reason(step), FailureReason::MidStream(Overloaded));
     assert_eq!(world.trace.text, "oa#1:ok oa:MID-STREAM-overloaded");
     assert_eq!(world.trace.waits, []);
     assert_eq!(world.trace.calls(), [1, 0, 0]);
@@ -253,374 +228,9 @@ fn er09_context_length_fails_over_to_strictly_bigger_windows_only() {
     let mut world = World::new(&config);
     world.fails(0, ContextLength, 1);
     let step = world.run(chain(3), need());
-    assert_eq!(kind_of(step), FailureReason::Exhausted(ContextLength));
+    assert_eq!(reason(step), FailureReason::Exhausted(ContextLength));
     assert_eq!(
         world.trace.text,
         "oa#1:context_length an#-:smaller_window ge#-:smaller_window"
     );
-}
-
-fn lesson004() -> World {
-    let config = (preset::by_name("lesson004").unwrap().config)();
-    World::new(&with_routes(1, config))
-}
-
-#[test]
-fn rb09_a_wait_that_would_pass_the_deadline_is_not_begun() {
-    let mut world = lesson004();
-    world.queue(0, [hinted(30)]);
-    assert_eq!(
-        kind_of(world.run(chain(1), need())),
-        FailureReason::Deadline
-    );
-    assert_eq!(world.trace.calls(), [1, 0, 0]);
-    assert_eq!(world.trace.waits, []);
-    assert_eq!(world.now, Instant::ZERO);
-}
-
-#[test]
-fn rb10_the_deadline_stops_new_attempts_not_the_one_in_flight() {
-    let mut world = lesson004();
-    world.queue(0, [Answer::SlowFails(s(8), fault(Timeout)); 3]);
-    assert_eq!(
-        kind_of(world.run(chain(1), need())),
-        FailureReason::Deadline
-    );
-    assert_eq!(world.trace.calls(), [2, 0, 0]);
-    assert_eq!(world.trace.waits, [Duration::from_millis(500)]);
-    assert_eq!(world.now, Instant(16_500_000));
-}
-
-#[test]
-fn rb11_a_wait_within_the_deadline_is_taken_as_it_is() {
-    let mut world = lesson004();
-    world.queue(0, [hinted(7)]);
-    served(world.run(chain(1), need()));
-    assert_eq!(world.trace.waits, [s(7)]);
-    assert_eq!(world.trace.text, "oa#1:rate_limit oa#2:ok");
-}
-
-#[test]
-fn rb12_limits_never_reach_beyond_the_deadline() {
-    let mut world = lesson004();
-    let mut call = world.router.open(chain(1), need(), 1);
-    let trace = &mut world.trace;
-    let step = world.router.step(&mut call, Input::Begin, at(0), trace);
-    let limits = |ttft, gap, attempt| Limits { ttft, gap, attempt };
-    assert!(matches!(step, Step::Send { limits: l, .. } if l == limits(s(10), s(10), s(10))));
-    let failed = Input::Fault(fault(Timeout));
-    let step = world.router.step(&mut call, failed, at(8), trace);
-    let until = Instant(8_500_000);
-    assert_eq!(step, Step::Wait { until });
-    let step = world.router.step(&mut call, Input::Wake, until, trace);
-    let rest = Duration::from_millis(1500);
-    assert!(matches!(step, Step::Send { limits: l, .. } if l == limits(rest, rest, rest)));
-}
-
-#[test]
-fn rb14_one_budget_of_retries_over_nine_calls() {
-    let mut world = lesson004();
-    let mut left = 3;
-    let mut ends = Vec::new();
-    for _ in 0..9 {
-        world.answers[0].clear();
-        world.fails(0, Overloaded, 1);
-        let call = world
-            .router
-            .open(chain(1), need(), 1)
-            .with_retries_left(left);
-        let (step, call) = world.drive(call);
-        left = call.retries_left().unwrap();
-        ends.push(step);
-        if let Step::Failed(_) = step {
-            break;
-        }
-    }
-    assert_eq!(ends.len(), 4, "three complete, the fourth fails");
-    assert_eq!(kind_of(ends[3]), FailureReason::RetryBudget);
-    assert_eq!(world.trace.waits.len(), 3, "it fails instead of sleeping");
-    // A provider that never fails never touches the budget.
-    world.answers[0].clear();
-    let call = world.router.open(chain(1), need(), 1).with_retries_left(3);
-    assert_eq!(world.drive(call).1.retries_left(), Some(3));
-}
-
-#[test]
-fn a_spent_retry_budget_fails_over_if_it_can() {
-    let config = RouterConfig {
-        retries_per_call: Some(0),
-        ..RouterConfig::default()
-    };
-    let mut world = World::new(&with_routes(2, config));
-    world.fails(0, Overloaded, 1);
-    assert_eq!(served(world.run(chain(2), need())).route, RouteId(1));
-    assert_eq!(world.trace.text, "oa#1:overloaded an#1:ok");
-}
-
-#[test]
-fn tr01_three_mid_stream_deaths_open_the_breaker() {
-    let mut world = World::new(&with_routes(1, RouterConfig::default()));
-    for deaths in 1..=3 {
-        world.queue(0, [Answer::Dies(fault(Server))]);
-        world.run(chain(1), need());
-        let open = matches!(
-            world.router.breaker_state(RouteId(0), world.now),
-            BreakerState::Open { .. }
-        );
-        assert_eq!(open, deaths == 3);
-    }
-    let Step::Failed(failure) = world.run(chain(1), need()) else {
-        panic!("the breaker is open");
-    };
-    assert_eq!(failure.reason, FailureReason::AllUnavailable);
-    assert_eq!(failure.retry_at, Some(at(30)), "FB-09: when to come back");
-    assert_eq!(world.trace.sent.len(), 3);
-}
-
-#[test]
-fn fb10_the_failure_that_opens_the_breaker_ends_the_retries() {
-    let mut world = World::new(&with_routes(2, RouterConfig::default()));
-    world.fails(0, Server, 9);
-    for _ in 0..2 {
-        served(world.run(chain(2), need()));
-    }
-    assert_eq!(
-        world.trace.text,
-        "oa#1:server oa#2:server an#1:ok oa#1:server an#1:ok"
-    );
-}
-
-#[test]
-fn tr09_a_long_prompt_or_a_bad_key_shuts_nobody_elses_door() {
-    // Two routes of one provider behind one breaker, with different keys.
-    let mut config = with_routes(2, RouterConfig::default());
-    config.routes[1].provider = config.routes[0].provider;
-    let breaker = config.breaker.as_mut().unwrap();
-    breaker.scope = routelab::router::BreakerScope::Provider;
-    let mut world = World::new(&config);
-    for kind in [Auth, Quota, ContextLength, Unsupported, InvalidRequest] {
-        world.fails(0, kind, 5);
-        for _ in 0..5 {
-            world.run(Plan::single(RouteId(0)), need());
-        }
-        let state = world.router.breaker_state(RouteId(1), world.now);
-        assert_eq!(state, BreakerState::Closed { failures: 0 }, "{kind:?}");
-    }
-    world.fails(0, Server, 3);
-    for _ in 0..2 {
-        world.run(Plan::single(RouteId(0)), need());
-    }
-    let state = world.router.breaker_state(RouteId(1), world.now);
-    assert!(matches!(state, BreakerState::Open { .. }), "{state:?}");
-}
-
-#[test]
-fn tr10_a_skipped_route_is_no_failure_of_the_server() {
-    let mut config = with_routes(1, RouterConfig::default());
-    config.routes[0].tools = false;
-    let mut world = World::new(&config);
-    let tools = Need {
-        tools: true,
-        ..need()
-    };
-    let Step::Failed(failure) = world.run(chain(1), tools) else {
-        panic!("no route takes tools");
-    };
-    assert_eq!(failure.reason, FailureReason::NoCapableRoute);
-    assert_eq!(failure.unserved(), UnservedReason::NoCapableRoute);
-    assert_eq!(world.trace.skips, [(RouteId(0), Skip::Tools)]);
-    assert_eq!(world.trace.sent, []);
-}
-
-#[test]
-fn tr12_the_deadline_is_over_the_whole_walk() {
-    let config = RouterConfig {
-        call_deadline: Some(s(12)),
-        attempts_max: 2,
-        ..RouterConfig::default()
-    };
-    let mut world = World::new(&with_routes(3, config));
-    for route in 0..3 {
-        world.queue(route, [Answer::SlowFails(s(5), fault(Timeout)); 2]);
-    }
-    assert_eq!(
-        kind_of(world.run(chain(3), need())),
-        FailureReason::Deadline
-    );
-    assert!(world.trace.sent.len() == 3 && world.now < at(17));
-}
-
-#[test]
-fn a_wait_that_passes_the_deadline_fails_over_at_once_if_another_route_can_be_tried() {
-    let config = RouterConfig {
-        wait: WaitPolicy {
-            wait_max: s(100),
-            ..WaitPolicy::default()
-        },
-        ..RouterConfig::default()
-    };
-    let mut world = World::new(&with_routes(2, config));
-    world.queue(0, [hinted(30)]);
-    let soon = Need {
-        deadline: Some(at(10)),
-        ..need()
-    };
-    assert_eq!(served(world.run(chain(2), soon)).route, RouteId(1));
-    assert_eq!(world.trace.waits, []);
-    assert_eq!(world.now, at(0));
-}
-
-#[test]
-fn pr04_data_that_must_stay_never_leaves_though_every_allowed_route_is_down() {
-    let mut config = with_routes(3, RouterConfig::default());
-    config.routes[1].residency = US;
-    config.routes[2].residency = Regions(EU.0 | US.0);
-    let mut world = World::new(&config);
-    world.fails(0, Server, 2);
-    let step = world.run(chain(3), need());
-    assert_eq!(kind_of(step), FailureReason::Exhausted(Server));
-    assert_eq!(world.trace.calls(), [2, 0, 0]);
-    assert_eq!(
-        world.trace.text,
-        "oa#1:server oa#2:server an#-:residency ge#-:residency"
-    );
-    let abroad = Plan::chain(&[RouteId(1), RouteId(2)]).unwrap();
-    let Step::Failed(failure) = world.run(abroad, need()) else {
-        panic!("nothing may be served from there");
-    };
-    assert_eq!(failure.unserved(), UnservedReason::Residency);
-}
-
-#[test]
-fn pr01_local_only_goes_to_declared_local_routes_or_nowhere() {
-    let mut config = with_routes(2, RouterConfig::default());
-    config.routes[1].local = true;
-    let mut world = World::new(&config);
-    let private = Need {
-        local_only: true,
-        ..need()
-    };
-    assert_eq!(served(world.run(chain(2), private)).route, RouteId(1));
-    let step = world.run(Plan::single(RouteId(0)), private);
-    assert_eq!(kind_of(step), FailureReason::RefusedByResidency);
-    assert_eq!(
-        world.router.eligible(RouteId(0), &private),
-        Err(Skip::LocalOnly)
-    );
-    assert_eq!(world.router.eligible(RouteId(1), &private), Ok(()));
-    assert_eq!(
-        world.router.eligible(RouteId(9), &private),
-        Err(Skip::NoSuchRoute)
-    );
-}
-
-#[test]
-fn a_route_that_does_not_exist_is_skipped_without_panic() {
-    let mut world = World::new(&with_routes(1, RouterConfig::default()));
-    let plan = Plan::chain(&[RouteId(u16::MAX), RouteId(300), RouteId(0)]).unwrap();
-    assert_eq!(served(world.run(plan, need())).leg, 2);
-    let step = world.run(Plan::single(RouteId(256)), need());
-    assert_eq!(kind_of(step), FailureReason::NoCapableRoute);
-}
-
-#[test]
-fn an_early_wake_and_anything_after_the_end_repeat_the_answer() {
-    let config = with_routes(1, RouterConfig::default());
-    let mut world = World::new(&config);
-    let router = &mut world.router;
-    let mut call = router.open(chain(1), need(), 5);
-    let send = router.step(&mut call, Input::Begin, at(0), &mut ());
-    for senseless in [
-        Input::Begin,
-        Input::Wake,
-        Input::Verdict(routelab::router::Verdict::Reject),
-    ] {
-        assert_eq!(router.step(&mut call, senseless, at(1), &mut ()), send);
-    }
-    let failed = Input::Fault(fault(Server));
-    let pause = router.step(&mut call, failed, at(2), &mut ());
-    let Step::Wait { until } = pause else {
-        panic!("{pause:?}");
-    };
-    let early = Instant(until.0 - 1);
-    assert_eq!(router.step(&mut call, Input::Wake, early, &mut ()), pause);
-    assert_eq!(router.step(&mut call, REPLY, until, &mut ()), pause);
-    let again = router.step(&mut call, Input::Wake, until, &mut ());
-    assert!(matches!(again, Step::Send { attempt: 2, .. }));
-    let end = router.step(&mut call, REPLY, until, &mut ());
-    assert!(matches!(
-        end,
-        Step::Done(Served {
-            verdict: ServedVerdict::NotAsked,
-            ..
-        })
-    ));
-    for late in [REPLY, Input::Cancelled, Input::Wake, failed, Input::Begin] {
-        assert_eq!(router.step(&mut call, late, until, &mut ()), end);
-    }
-    assert_eq!(router.in_flight(RouteId(0)), 0);
-}
-
-#[test]
-fn a_reset_router_is_as_new_and_calls_from_before_leave_no_trace() {
-    let mut config = with_routes(1, RouterConfig::default());
-    config.accounts = vec![AccountSpec {
-        name: "a".into(),
-        limit: Usd(1_000_000_000),
-    }];
-    config.cooldown = Some(CooldownSpec {
-        kinds: Kinds::of(&[RateLimit]),
-        base: Some(s(60)),
-        use_hint: true,
-        max: s(600),
-    });
-    let mut world = World::new(&config);
-    let router = &mut world.router;
-    let paid = Need {
-        account: Some(routelab::router::AccountId(0)),
-        ..need()
-    };
-    let mut old = router.open(chain(1), paid, 0);
-    router.step(&mut old, Input::Begin, at(0), &mut ());
-    let mut limited = router.open(chain(1), paid, 0);
-    router.step(&mut limited, Input::Begin, at(0), &mut ());
-    router.step(&mut limited, Input::Fault(fault(RateLimit)), at(1), &mut ());
-    assert!(router.cooldown_until(RouteId(0)) > at(60));
-    router.reset();
-    assert_eq!(router.cooldown_until(RouteId(0)), Instant::ZERO);
-    assert_eq!(router.in_flight(RouteId(0)), 0);
-    let mut new = router.open(chain(1), paid, 0);
-    router.step(&mut new, Input::Begin, at(2), &mut ());
-    router.step(
-        &mut old,
-        Input::Reply(Reply { usage: None }),
-        at(3),
-        &mut (),
-    );
-    assert_eq!(router.in_flight(RouteId(0)), 1, "only the new one counts");
-    let account = router.account(routelab::router::AccountId(0)).unwrap();
-    assert_eq!(account.spent, Usd::ZERO);
-    router.step(&mut new, REPLY, at(4), &mut ());
-    assert_eq!(router.in_flight(RouteId(0)), 0);
-}
-
-#[test]
-fn a_cancelled_call_says_so_whatever_it_was_doing() {
-    let mut world = World::new(&with_routes(1, RouterConfig::default()));
-    let router = &mut world.router;
-    let cancelled = |sends| {
-        Step::Failed(Failure {
-            reason: FailureReason::Cancelled,
-            sends,
-            retry_at: None,
-        })
-    };
-    let mut call = router.open(chain(1), need(), 0);
-    let step = router.step(&mut call, Input::Cancelled, at(0), &mut ());
-    assert_eq!(step, cancelled(0));
-    let mut call = router.open(chain(1), need(), 0);
-    router.step(&mut call, Input::Begin, at(0), &mut ());
-    router.step(&mut call, Input::Fault(fault(Server)), at(0), &mut ());
-    let step = router.step(&mut call, Input::Cancelled, at(0), &mut ());
-    assert_eq!(step, cancelled(1));
 }

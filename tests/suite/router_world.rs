@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 
 use routelab::router::{
-    BreakerChange, Call, CredentialId, Fault, FaultKind, Input, Limits, Log, Need, Plan,
-    ProviderId, Regions, Reply, RouteId, RouteSpec, Router, RouterConfig, Skip, Step, Usage,
-    Verdict,
+    Alert, BreakerChange, Call, CredentialId, FailureReason, Fault, FaultKind, Input, Leg, Limits,
+    Log, Need, Plan, PoolId, PoolSpec, ProviderId, Regions, Reply, RouteId, RouteSpec, Router,
+    RouterConfig, Served, Skip, Step, Strategy, Target, Usage, Verdict,
 };
 use routelab::units::{Duration, Instant, Price, TokenPrice, Tokens};
 
@@ -176,7 +176,7 @@ impl Log for Trace {
         self.verdicts.push(verdict);
     }
 
-    fn alert(&mut self, _: RouteId, alert: routelab::router::Alert, _: Instant) {
+    fn alert(&mut self, _: RouteId, alert: Alert, _: Instant) {
         self.alerts.push(alert.kind);
     }
 }
@@ -277,5 +277,71 @@ impl World {
                 Input::Fault(fault)
             }
         }
+    }
+}
+
+pub(crate) fn pool(strategy: Strategy, members: &[u16]) -> PoolSpec {
+    PoolSpec {
+        name: "pool".into(),
+        members: members.iter().map(|&m| RouteId(m)).collect(),
+        strategy,
+        soonest_when_all_cool: true,
+    }
+}
+
+pub(crate) fn pooled() -> Plan {
+    Plan::new(&[Leg {
+        target: Target::Pool(PoolId(0)),
+        verifier: None,
+    }])
+    .unwrap()
+}
+
+pub(crate) fn pool_config(strategy: Strategy, routes: u16) -> RouterConfig {
+    let members: Vec<_> = (0..routes).collect();
+    RouterConfig {
+        pools: vec![pool(strategy, &members)],
+        ..with_routes(routes, RouterConfig::default())
+    }
+}
+
+/// Opens a call and begins it.
+pub(crate) fn begin(
+    router: &mut Router,
+    plan: Plan,
+    need: Need,
+    jitter: u64,
+    now: Instant,
+) -> (Call, Step) {
+    let mut call = router.open(plan, need, jitter);
+    let step = router.step(&mut call, Input::Begin, now, &mut ());
+    (call, step)
+}
+
+pub(crate) fn sent_to(step: Step) -> RouteId {
+    match step {
+        Step::Send { route, .. } => route,
+        other => panic!("{other:?} sends nothing"),
+    }
+}
+
+pub(crate) fn reason(step: Step) -> FailureReason {
+    match step {
+        Step::Failed(failure) => failure.reason,
+        other => panic!("{other:?} is no failure"),
+    }
+}
+
+pub(crate) fn hinted(secs: u64) -> Answer {
+    Answer::Fails(Fault {
+        retry_after: Some(s(secs)),
+        ..fault(FaultKind::RateLimit)
+    })
+}
+
+pub(crate) fn served(step: Step) -> Served {
+    match step {
+        Step::Done(served) => served,
+        other => panic!("{other:?} is no answer"),
     }
 }

@@ -506,3 +506,32 @@ fn impossible_worlds_are_refused() {
     }
     assert!(complaints("").contains("needs a table `[synthetic]` or `[recorded]`"));
 }
+
+#[test]
+fn the_support_world_is_frozen() {
+    let world = world(&support());
+    let mut batch = Batch::default();
+    world.fill(key(0), 0, 6_000, &mut batch);
+    let mut shown = String::new();
+    for i in [0, 1, 2, 3, 63, 64, 5_999] {
+        let grades: Vec<bool> = batch.grade.iter().map(|grade| right(grade[i])).collect();
+        let lanes: Vec<u32> = batch.verifier_lane.iter().map(|lane| lane[i]).collect();
+        shown.push_str(&format!(
+            "{i}: {} hint {:?} in {:?} out {:?} grades {grades:?} verifier {lanes:x?} policy {:x}\n",
+            world.tasks[usize::from(batch.task[i])],
+            batch.difficulty_hint[i],
+            batch.input_tokens[i].get(),
+            batch.output(0, i).get(),
+            batch.policy_word[i],
+        ));
+    }
+    let count = |grades: &Vec<Score>| grades.iter().filter(|grade| right(**grade)).count();
+    let counts: Vec<usize> = batch.grade.iter().map(count).collect();
+    shown.push_str(&format!("right answers of 6000: {counts:?}\n"));
+    let lab = DrawKey {
+        domain: Domain::Lab,
+        ..key(0)
+    };
+    shown.push_str(&format!("{:?}\n", world.examples(lab, 0, 1, 0, 300)));
+    insta::assert_snapshot!(shown);
+}

@@ -16,7 +16,7 @@ impl Router {
     ) -> Step {
         let kind = fault.kind;
         let route = call.route;
-        log.fault(route, call.attempt, kind, call.shown, now);
+        log.fault(route, call.marks.attempt(), kind, call.shown, now);
         call.last_fault = Some(kind);
         call.seen &= !(seen::OUT_OF_TIME | seen::OUT_OF_RETRIES);
         if call.generation == self.generation {
@@ -25,6 +25,7 @@ impl Router {
             // Before any output nothing was produced that could be billed, unless somebody says so.
             self.settle(call, fault.usage, call.shown);
             self.release_retry(call);
+            self.plain = false;
             self.blame(call, kind, now, log);
             self.cool(route, fault, now);
         }
@@ -38,7 +39,7 @@ impl Router {
             return self.fail(call, FailureReason::MidStream(kind));
         }
         if retry_here
-            && call.attempt < self.config.attempts_max
+            && call.marks.attempt() < self.config.attempts_max
             && let Some(step) = self.wait_here(call, fault, now, log)
         {
             return step;
@@ -64,9 +65,9 @@ impl Router {
         if let Some(Leg {
             target: Target::Route(_),
             ..
-        }) = call.plan.leg(call.leg)
+        }) = call.plan.leg(call.marks.leg())
         {
-            call.leg += 1;
+            call.marks.next_leg();
         }
         self.advance(call, now, log)
     }
@@ -89,7 +90,7 @@ impl Router {
         }
         let (u1, u2) = uniforms(call.jitter, u32::from(call.sends));
         let hint = fault.retry_after;
-        let wait = retry::wait(&self.config.wait, hint, call.attempt, u1, u2)?;
+        let wait = retry::wait(&self.config.wait, hint, call.marks.attempt(), u1, u2)?;
         let until = now.after(wait);
         if until >= call.deadline {
             call.seen |= seen::OUT_OF_TIME;
@@ -115,8 +116,8 @@ impl Router {
             call.holds_retry = true;
         }
         call.retries_left = call.retries_left.map(|left| left - 1);
-        log.wait(call.route, call.attempt, hint, until);
-        call.attempt += 1;
+        log.wait(call.route, call.marks.attempt(), hint, until);
+        call.marks.at_attempt(call.marks.attempt() + 1);
         call.phase = Phase::Waiting;
         call.at = until;
         Some(Step::Wait { until })
@@ -153,7 +154,7 @@ impl Router {
         }
         let verifies = call
             .plan
-            .leg(call.leg)
+            .leg(call.marks.leg())
             .is_some_and(|leg| leg.verifier.is_some());
         call.buffered = verifies && self.has_later(call, now);
         self.dispatch(call, now, log)
@@ -185,8 +186,8 @@ impl Router {
     pub(super) fn give_up(&mut self, call: &mut Call) -> Step {
         if let Some(held) = call.held {
             call.route = held.route;
-            call.leg = held.leg;
-            call.attempt = held.attempt;
+            call.marks.at_leg(held.leg);
+            call.marks.at_attempt(held.attempt);
             return self.done(call, ServedVerdict::Unverified);
         }
         let saw = |fact: u8| call.seen & fact != 0;

@@ -112,7 +112,7 @@ impl Collector<'_> {
                     .at(filter.column.location.clone())
                     .help(format!("only rows with {} are kept", self.wanted_rows()));
             }
-            self.problem(problem);
+            self.problem(|| problem);
         } else if self.split.is_some() && training == 0 {
             self.file_problem("no row is a training row");
         } else if training == self.facts.len() {
