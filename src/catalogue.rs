@@ -7,7 +7,7 @@
 mod parse;
 mod settings;
 
-pub use parse::parse;
+pub use parse::{parse, parse_partly};
 
 use std::collections::BTreeMap;
 

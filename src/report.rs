@@ -153,50 +153,15 @@ pub fn findings(
     options: &Options,
     manifest: Manifest,
 ) -> Result<Findings, Vec<String>> {
-    let mut errors = Vec::new();
-    if !(0.0..1.0).contains(&options.margin) {
-        errors.push(format!(
-            "the margin must be a share from 0 to below 1, such as 0.03 for three points, not {}",
-            options.margin
-        ));
-    }
-    if !(options.level > 0.0 && options.level < 1.0) {
-        errors.push(format!(
-            "the level must lie between 0 and 1, such as 0.95, not {}",
-            options.level
-        ));
-    }
-    if let Some(volume) = options.volume
-        && !(volume > 0.0 && volume.is_finite())
-    {
-        errors.push(format!(
-            "the volume must be a positive number of requests, not {volume}"
-        ));
-    }
-    let baseline = compare::baseline(results, options.baseline.as_deref())
-        .map_err(|error| errors.push(error))
-        .unwrap_or_default();
     let policies: Vec<&str> = results
         .contestants
         .iter()
         .map(|c| c.name.as_str())
         .collect();
     let routes: Vec<&str> = results.routes.iter().map(String::as_str).collect();
-    let mut requirements = Vec::new();
-    for text in &options.require {
-        match Requirement::parse(text, &policies, &routes) {
-            Ok(requirement) => requirements.push(requirement),
-            Err(error) => errors.push(error),
-        }
-    }
-    let minimize = options.minimize.as_deref().and_then(|name| {
-        Measure::parse(name, &routes)
-            .map_err(|error| errors.push(error))
-            .ok()
-    });
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    let (requirements, minimize) = read_options(options, &policies, &routes)?;
+    let baseline =
+        compare::baseline(results, options.baseline.as_deref()).map_err(|error| vec![error])?;
 
     let pooling = Pooling {
         replicates: results.replicates.max(1),
@@ -239,6 +204,65 @@ pub fn findings(
     };
     findings.summary = summary::summary(&findings, options.volume, minimize);
     Ok(findings)
+}
+
+/// What is wrong with `options`, if the contestants have these names: the errors that [`findings`] would
+/// give, known before anything is run.
+#[must_use]
+pub fn check(options: &Options, policies: &[&str], routes: &[&str]) -> Vec<String> {
+    read_options(options, policies, routes)
+        .err()
+        .unwrap_or_default()
+}
+
+/// The requirements and the metric to minimise, or everything that is wrong with the options.
+fn read_options(
+    options: &Options,
+    policies: &[&str],
+    routes: &[&str],
+) -> Result<(Vec<Requirement>, Option<Measure>), Vec<String>> {
+    let mut errors = Vec::new();
+    if !(0.0..1.0).contains(&options.margin) {
+        errors.push(format!(
+            "the margin must be a share from 0 to below 1, such as 0.03 for three points, not {}",
+            options.margin
+        ));
+    }
+    if !(options.level > 0.0 && options.level < 1.0) {
+        errors.push(format!(
+            "the level must lie between 0 and 1, such as 0.95, not {}",
+            options.level
+        ));
+    }
+    if let Some(volume) = options.volume
+        && !(volume > 0.0 && volume.is_finite())
+    {
+        errors.push(format!(
+            "the volume must be a positive number of requests, not {volume}"
+        ));
+    }
+    if let Some(asked) = &options.baseline
+        && !policies.contains(&asked.as_str())
+    {
+        errors.push(compare::no_baseline(asked, policies.iter().copied()));
+    }
+    let mut requirements = Vec::new();
+    for text in &options.require {
+        match Requirement::parse(text, policies, routes) {
+            Ok(requirement) => requirements.push(requirement),
+            Err(error) => errors.push(error),
+        }
+    }
+    let minimize = options.minimize.as_deref().and_then(|name| {
+        Measure::parse(name, routes)
+            .map_err(|error| errors.push(error))
+            .ok()
+    });
+    if errors.is_empty() {
+        Ok((requirements, minimize))
+    } else {
+        Err(errors)
+    }
 }
 
 /// One way to write findings down.

@@ -19,7 +19,8 @@ use rayon::prelude::*;
 
 use crate::catalogue::{Catalogue, Requirement};
 use crate::policy::PolicyFile;
-use crate::source::Diagnostics;
+use crate::router::RouteId;
+use crate::source::{Diagnostic, Diagnostics, Location, describe_list};
 use crate::standin::outcome::NOT_IN_WORLD;
 use crate::stats::{PairTally, Tally};
 use crate::units::mix64;
@@ -118,6 +119,17 @@ pub enum Stopped {
     Invalid(Diagnostics),
     /// The caller raised the flag.
     Interrupted,
+}
+
+/// Names of everybody who will take part, in the order of [`Results::contestants`], or what does not fit
+/// between the inputs: for checking everything that can be checked before a long run.
+///
+/// # Errors
+///
+/// What [`run`] would report as [`Stopped::Invalid`], but for the baseline.
+pub fn contestants(experiment: &Experiment<'_>) -> Result<Vec<String>, Diagnostics> {
+    prepare(experiment)?;
+    Ok(contestants::names(experiment))
 }
 
 /// Runs the experiment. `tick` is told how many requests were finished since it was last called (from
@@ -241,36 +253,59 @@ fn prepare<'a>(experiment: &Experiment<'a>) -> Result<World<'a>, Diagnostics> {
             index.map_or(NOT_IN_WORLD, |index| index as u16)
         })
         .collect();
-    if world.iter().all(|index| *index == NOT_IN_WORLD) {
-        wrong.push(
-            crate::source::Diagnostic::error(format!(
+    // The file of the catalogue, for complaints that have no line.
+    let file = |route: &crate::catalogue::Route| match &route.location {
+        Some(Location::Span { file, .. }) => Some(Location::File {
+            path: file.path.clone(),
+        }),
+        _ => None,
+    };
+    let in_catalogue = |mut one: Diagnostic| {
+        one.location = catalogue.routes.first().and_then(file);
+        one
+    };
+    let nothing_in_common = world.iter().all(|index| *index == NOT_IN_WORLD);
+    if nothing_in_common {
+        wrong.push(in_catalogue(
+            Diagnostic::error(format!(
                 "workload `{}` and the route catalogue have no route in common",
                 workload.name
             ))
             .help(format!(
                 "the workload knows {}; the catalogue knows {}; name another catalogue with --routes",
-                crate::source::describe_list(workload.routes.iter().map(String::as_str)),
-                crate::source::describe_list(catalogue.names()),
+                describe_list(workload.routes.iter().map(String::as_str)),
+                describe_list(catalogue.names()),
             )),
-        );
+        ));
     }
     for policy in experiment.policies {
+        if experiment.controls && is_control(&policy.name, catalogue) {
+            wrong.push(
+                Diagnostic::error(format!(
+                    "a policy may not be called `{}`: a control has that name",
+                    policy.name
+                ))
+                .help("rename the policy's file: its name is the policy's name"),
+            );
+        }
+        let mut said: Vec<RouteId> = Vec::new();
         for route in policy.spec.routes() {
-            if world[route.0 as usize] == NOT_IN_WORLD
-                && !wrong.0.iter().any(|one| {
-                    one.message
-                        .contains(&catalogue.routes[route.0 as usize].name)
-                })
+            if nothing_in_common || world[route.0 as usize] != NOT_IN_WORLD || said.contains(&route)
             {
-                let name = &catalogue.routes[route.0 as usize].name;
-                wrong.push(
-                    crate::source::Diagnostic::error(format!(
-                        "policy `{}` may send requests to `{name}`, about which workload `{}` knows nothing",
-                        policy.name, workload.name
-                    ))
-                    .help(format!("it knows {}", crate::source::describe_list(workload.routes.iter().map(String::as_str)))),
-                );
+                continue;
             }
+            said.push(route);
+            let name = &catalogue.routes[route.0 as usize].name;
+            wrong.push(in_catalogue(
+                Diagnostic::error(format!(
+                    "policy `{}` may send requests to `{name}`, about which workload `{}` knows nothing",
+                    policy.name, workload.name
+                ))
+                .help(format!(
+                    "it knows {}",
+                    describe_list(workload.routes.iter().map(String::as_str))
+                )),
+            ));
         }
     }
     // Requirements by (tenant, data class), the last row and column standing for "none".
@@ -297,13 +332,15 @@ fn prepare<'a>(experiment: &Experiment<'a>) -> Result<World<'a>, Diagnostics> {
     }
     for class in &workload.data_classes {
         if !catalogue.made_up && !catalogue.data_classes.contains_key(class) {
-            wrong.push(
-                crate::source::Diagnostic::error(format!(
+            wrong.push(in_catalogue(
+                Diagnostic::error(format!(
                     "workload `{}` has requests of data class `{class}`, for which the catalogue has no rule",
                     workload.name
                 ))
-                .help(format!("add `[require.data_class.{class}]` with its `residency` to the route catalogue")),
-            );
+                .help(format!(
+                    "add `[require.data_class.{class}]` with its `residency` to the route catalogue"
+                )),
+            ));
         }
     }
     if wrong.has_errors() {
@@ -318,4 +355,11 @@ fn prepare<'a>(experiment: &Experiment<'a>) -> Result<World<'a>, Diagnostics> {
         key: mix64(experiment.seed),
         prices: catalogue.routes.iter().map(|route| route.price).collect(),
     })
+}
+
+/// Whether a control has, or could have, this name.
+fn is_control(name: &str, catalogue: &Catalogue) -> bool {
+    let route = name.strip_prefix("always-");
+    route.is_some_and(|route| catalogue.find(route).is_some())
+        || ["length", "task-means", "oracle"].contains(&name)
 }

@@ -125,7 +125,9 @@ impl Usd {
     #[must_use]
     pub fn from_f64(dollars: f64) -> Option<Self> {
         let units = dollars * Self::PER_DOLLAR as f64;
-        (units >= 0.0 && units < 1.8e19).then(|| Self(units.round() as u64))
+        (0.0..1.8e19)
+            .contains(&units)
+            .then(|| Self(units.round() as u64))
     }
 }
 

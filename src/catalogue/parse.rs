@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use super::{Catalogue, Provider, ProviderKind, Requirement, Route};
 use crate::router::{REGIONS_MAX, ROUTES_MAX, Regions};
-use crate::source::{At, Diagnostic, Diagnostics, Document, SourceFile, Table, Value};
+use crate::source::{At, Diagnostic, Diagnostics, Document, Location, SourceFile, Table, Value};
 use crate::units::{Price, TokenPrice};
 
 /// Longest name of a route, tenant, or region, in characters.
 const NAME_CHARS_MAX: usize = 64;
+
+/// What to write when the default requirement is missing.
+const DEFAULT_HELP: &str = "`default = { residency = [\"eu\", \"us\"] }` (your regions), or `default = { residency = \"anywhere\" }`";
 
 const KINDS: [(&str, ProviderKind); 4] = [
     ("openai", ProviderKind::OpenAi),
@@ -21,8 +24,23 @@ const KINDS: [(&str, ProviderKind); 4] = [
 /// Reads a catalogue; `None`, with the reasons in `diagnostics`, if anything in it is wrong.
 #[must_use]
 pub fn parse(file: &Arc<SourceFile>, diagnostics: &mut Diagnostics) -> Option<Catalogue> {
+    parse_partly(file, diagnostics).ok()
+}
+
+/// Reads a catalogue.
+///
+/// # Errors
+///
+/// With the reasons in `diagnostics`, if anything in it is wrong: then the catalogue is good for nothing
+/// but its route names, so that files that refer to them can still be checked; `None` if not even
+/// those can be relied on.
+pub fn parse_partly(
+    file: &Arc<SourceFile>,
+    diagnostics: &mut Diagnostics,
+) -> Result<Catalogue, Option<Box<Catalogue>>> {
     let document = Document::parse(file);
     let context = document.context();
+    let readable = !context.has_errors();
     let mut root = document.table(&context);
     let mut reader = Reader::default();
 
@@ -40,11 +58,20 @@ pub fn parse(file: &Arc<SourceFile>, diagnostics: &mut Diagnostics) -> Option<Ca
             reader.route(&name, &value);
         }
     }
-    let (default, tenants, data_classes) =
-        match root.require("require").and_then(|value| value.table()) {
-            Some(table) => reader.require(table),
-            None => (Requirement::NONE, BTreeMap::new(), BTreeMap::new()),
-        };
+    let (default, tenants, data_classes) = match root.get("require") {
+        Some(value) => value.table().map(|table| reader.require(table)),
+        None => {
+            context.report(
+                Diagnostic::error("the catalogue does not say where data may go")
+                    .at(Location::File {
+                        path: file.path.clone(),
+                    })
+                    .help(format!("add the table `[require]` with {DEFAULT_HELP}")),
+            );
+            None
+        }
+    }
+    .unwrap_or((Requirement::NONE, BTreeMap::new(), BTreeMap::new()));
     let mut catalogue = Catalogue {
         routes: reader.routes,
         providers: reader.providers,
@@ -60,7 +87,11 @@ pub fn parse(file: &Arc<SourceFile>, diagnostics: &mut Diagnostics) -> Option<Ca
     root.finish();
     let wrong = context.has_errors();
     context.finish(diagnostics);
-    (!wrong).then(|| catalogue.with_router_routes())
+    if !wrong {
+        return Ok(catalogue.with_router_routes());
+    }
+    let reliable = readable && !catalogue.routes.is_empty();
+    Err(reliable.then(|| Box::new(catalogue)))
 }
 
 #[derive(Default)]
@@ -93,13 +124,14 @@ impl Reader {
         if let Some(env) = &api_key_env {
             let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
             if env.value.is_empty() || !env.value.chars().all(plain) {
-                // The text may be a key that was pasted here, so it is not repeated.
+                // The text may be a key that was pasted here, so it is not repeated; the excerpt
+                // veils it too.
                 table.context().report(
                     Diagnostic::error(
                         "`api_key_env` must be the name of an environment variable, in capitals",
                     )
-                    .at(env.location.clone().without_excerpt())
-                    .help("the key itself never stands in a file"),
+                    .at(env.location.clone())
+                    .help("write `api_key_env = \"LOCAL_KEY\"` and put the key itself into that variable, never into a file"),
                 );
             }
         }
@@ -249,10 +281,18 @@ impl Reader {
         BTreeMap<String, Requirement>,
         BTreeMap<String, Requirement>,
     ) {
-        let default = table
-            .require("default")
-            .and_then(|value| self.requirement(&value))
-            .unwrap_or(Requirement::NONE);
+        let default = match table.get("default") {
+            Some(value) => self.requirement(&value),
+            None => {
+                table.context().report(
+                    Diagnostic::error("`[require]` does not say where data may go by default")
+                        .at(table.location())
+                        .help(format!("add {DEFAULT_HELP}")),
+                );
+                None
+            }
+        }
+        .unwrap_or(Requirement::NONE);
         let mut group = |reader: &mut Self, key: &str| {
             let mut rules = BTreeMap::new();
             if let Some(mut table) = table.get(key).and_then(|value| value.table()) {
@@ -321,10 +361,15 @@ fn read_price(value: &Value<'_>) -> Option<Price> {
         let usd = value.number()?;
         let price = TokenPrice::from_usd_per_mtok(usd);
         if price.is_none() {
-            value.error(format!(
-                "`{}` is USD per million tokens: between 0 and 10⁹ with at most six decimals, but is {usd}",
-                value.path()
-            ));
+            let wrong = if (0.0..=1e9).contains(&usd) {
+                "may have at most six decimals"
+            } else {
+                "must be between 0 and 10⁹"
+            };
+            value.error_help(
+                format!("`{}` {wrong}, but is {usd}", value.path()),
+                "a price is USD per million tokens",
+            );
         }
         price
     };

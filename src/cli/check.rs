@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Exit;
-use super::inputs::{Reader, policy_files, shown};
+use super::inputs::{Reader, policy_files};
 use super::screen::Screen;
 use crate::catalogue::{Catalogue, PRICE_AGE_DAYS_MAX};
 use crate::source::{Diagnostic, Severity};
@@ -12,7 +12,7 @@ use crate::source::{Diagnostic, Severity};
 pub(super) struct Arguments {
     /// Workloads, policies, route catalogues, or folders of them [default: policies/ and workloads/].
     paths: Vec<PathBuf>,
-    /// The route catalogue that policies refer to [default: routes.toml beside the policy].
+    /// The route catalogue that policies refer to [default: routes.toml beside the policy or above it].
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
     /// Count warnings as errors.
@@ -51,17 +51,15 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
             Some(What::Policy) => {
                 counts[1] += 1;
                 let routes = arguments.routes.clone().unwrap_or_else(|| {
-                    let beside = path.parent().unwrap_or(Path::new("")).join("routes.toml");
-                    if beside.is_file() {
-                        beside
-                    } else {
-                        PathBuf::from("policies/routes.toml")
-                    }
+                    // Policies may stand in folders below their catalogue.
+                    path.ancestors()
+                        .skip(1)
+                        .map(|folder| folder.join("routes.toml"))
+                        .find(|beside| beside.is_file())
+                        .unwrap_or_else(|| PathBuf::from("policies/routes.toml"))
                 });
                 let index = catalogue(&mut reader, &mut catalogues, &routes);
-                if let Some(catalogue) = &catalogues[index].1 {
-                    let _ = reader.policies(std::slice::from_ref(path), catalogue);
-                }
+                let _ = reader.policies(std::slice::from_ref(path), catalogues[index].1.as_ref());
             }
             Some(What::Workload) => {
                 counts[2] += 1;
@@ -120,7 +118,8 @@ fn what(reader: &mut Reader, path: &Path) -> Option<What> {
     }
 }
 
-/// Reads a catalogue once; its index in the list.
+/// Reads a catalogue once; its index in the list. What is wrong with it was reported, but its names
+/// may still serve to check policies.
 fn catalogue(
     reader: &mut Reader,
     known: &mut Vec<(PathBuf, Option<Catalogue>)>,
@@ -130,17 +129,15 @@ fn catalogue(
         return index;
     }
     let read = reader.catalogue(path);
-    if let Some(catalogue) = &read {
+    if let Ok(catalogue) = &read {
         for warning in stale(catalogue, today()) {
             reader.found.push(warning);
         }
-        if catalogue.routes.is_empty() {
-            reader
-                .found
-                .push(Diagnostic::error(format!("`{}` has no route", shown(path))));
-        }
     }
-    known.push((path.to_owned(), read));
+    known.push((
+        path.to_owned(),
+        read.map_or_else(|partly| partly.map(|one| *one), Some),
+    ));
     known.len() - 1
 }
 
@@ -213,6 +210,10 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// Today, in days since 1970-01-01. Only `check` asks: no result depends on it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how old a price is depends on the day; no result does"
+)]
 fn today() -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |since| (since.as_secs() / 86_400) as i64)

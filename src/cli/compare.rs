@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "POLICY")]
     baseline: Option<String>,
     /// How much less accurate than the baseline still counts as "not worse": 0.03 is three points.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.03)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.03, value_parser = parse_margin)]
     margin: f64,
     /// Also say what this many requests would cost, such as 40M.
     #[arg(long, value_name = "N", value_parser = parse_volume)]
@@ -75,16 +75,6 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         baseline: arguments.baseline.as_deref(),
         controls: true,
     };
-    let results = match simulate(arguments, &experiment, &mut warnings, screen) {
-        Ok(results) => results,
-        Err(exit) => return exit,
-    };
-    if !arguments.quiet {
-        screen.complain(&warnings);
-        for remark in &inputs.remarks {
-            screen.say(&format!("note: {remark}"));
-        }
-    }
     let options = Options {
         baseline: arguments.baseline.clone(),
         margin: arguments.margin,
@@ -93,6 +83,40 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         minimize: arguments.minimize.clone(),
         ..Options::default()
     };
+    // What is wrong is said before a run that may take hours, not after it.
+    if let Err(found) = check(&experiment, &options) {
+        screen.complain(&found);
+        return Exit::BadInput;
+    }
+    let mut made_folder = false;
+    if let Some(folder) = &arguments.report {
+        made_folder = !folder.exists();
+        if let Err(error) = std::fs::create_dir_all(folder) {
+            return cannot_write(folder, &error, screen);
+        }
+    }
+    let results = match simulate(arguments, &experiment, &mut warnings, screen) {
+        Ok(results) => results,
+        Err(exit) => {
+            if let (true, Some(folder)) = (made_folder, &arguments.report) {
+                // Only an empty folder goes.
+                let _ = std::fs::remove_dir(folder);
+            }
+            return exit;
+        }
+    };
+    if !arguments.quiet {
+        screen.complain(&warnings);
+        if inputs.workload.is_recorded() && results.requests < requests {
+            screen.say(&format!(
+                "note: `{}` holds {} requests to judge on, so {requests} cannot be run",
+                inputs.workload.name, results.requests
+            ));
+        }
+        for remark in &inputs.remarks {
+            screen.say(&format!("note: {remark}"));
+        }
+    }
     let findings = match report::findings(
         &results,
         &options,
@@ -100,21 +124,16 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     ) {
         Ok(findings) => findings,
         Err(errors) => {
-            screen.complain(&Diagnostics(
-                errors.into_iter().map(Diagnostic::error).collect(),
-            ));
+            screen.complain(&complaints(errors));
             return Exit::BadInput;
         }
     };
-    if let Some(folder) = &arguments.report
-        && let Err(error) = write(folder, &findings)
-    {
-        screen.say(&format!(
-            "error: cannot write the report to `{}`: {error}",
-            folder.display()
-        ));
-        return Exit::Failure;
-    }
+    let written = match &arguments.report {
+        Some(folder) => write(folder, &findings)
+            .map_err(|error| cannot_write(folder, &error, screen))
+            .err(),
+        None => None,
+    };
     // The parser admits only names of renderers.
     let Some(renderer) = Renderer::named(&arguments.format) else {
         return Exit::BadInput;
@@ -136,11 +155,40 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
             judgement.policy
         ));
     }
+    // What was computed was printed all the same.
+    if let Some(failure) = written {
+        return failure;
+    }
     match findings.exit_code() {
         100 => Exit::RequirementFailed,
         102 => Exit::Inconclusive,
         _ => Exit::Fine,
     }
+}
+
+/// Everything that does not fit between inputs and options.
+fn check(experiment: &Experiment<'_>, options: &Options) -> Result<(), Diagnostics> {
+    let names = sim::contestants(experiment)?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let routes: Vec<&str> = experiment.catalogue.names().collect();
+    let errors = report::check(options, &names, &routes);
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(complaints(errors))
+    }
+}
+
+fn complaints(errors: Vec<String>) -> Diagnostics {
+    Diagnostics(errors.into_iter().map(Diagnostic::error).collect())
+}
+
+fn cannot_write(folder: &Path, error: &std::io::Error, screen: &Screen) -> Exit {
+    screen.say(&format!(
+        "error: cannot write the report to `{}`: {error}",
+        folder.display()
+    ));
+    Exit::Failure
 }
 
 fn simulate(
@@ -202,33 +250,52 @@ fn manifest(inputs: &Inputs, arguments: &Arguments, command_line: &[OsString]) -
         seed: arguments.inputs.seed,
         inputs: inputs.digests.clone(),
         outputs: Vec::new(),
-        command: command(command_line),
+        command: command(command_line, arguments.inputs.seed),
     }
 }
 
-/// The command line without what cannot change the result: threads, report folder, quietness, colour.
-fn command(command_line: &[OsString]) -> Vec<String> {
+/// The command line without what cannot change the result (threads, report folder, quietness, colour),
+/// without absolute paths, and with the seed if it came from the environment.
+fn command(command_line: &[OsString], seed: u64) -> Vec<String> {
+    let relative = |text: &str| {
+        if Path::new(text).is_absolute() {
+            inputs::recorded(Path::new(text))
+        } else {
+            text.to_owned()
+        }
+    };
     let mut kept = vec!["routelab".to_owned()];
     let mut skip_value = false;
+    let mut has_seed = false;
     for argument in command_line.iter().skip(1) {
-        let text = argument.to_string_lossy();
+        let argument = argument.to_string_lossy();
+        let mut text = argument.as_ref();
         if std::mem::take(&mut skip_value) || text == "--quiet" || text == "-q" {
             continue;
         }
-        let dropped = ["--threads", "--report", "--color"];
-        if dropped.contains(&text.as_ref()) {
-            skip_value = true;
-        } else if !dropped.iter().any(|flag| {
-            text.strip_prefix(flag)
-                .is_some_and(|rest| rest.starts_with('='))
-        }) {
-            let path = Path::new(argument);
-            kept.push(if path.is_absolute() {
-                inputs::shown(path)
-            } else {
-                text.into_owned()
-            });
+        // `-qp FILE` is `-q -p FILE`.
+        let joined;
+        if let Some(rest) = text.strip_prefix("-q") {
+            joined = format!("-{rest}");
+            text = &joined;
         }
+        let (flag, value) = match text.split_once('=') {
+            Some((flag, value)) if flag.starts_with('-') => (flag, Some(value)),
+            _ => (text, None),
+        };
+        if ["--threads", "--report", "--color"].contains(&flag) {
+            skip_value = value.is_none();
+            continue;
+        }
+        has_seed |= flag == "--seed";
+        kept.push(match (value, text.strip_prefix("-p")) {
+            (Some(value), _) => format!("{flag}={}", relative(value)),
+            (None, Some(path)) => format!("-p{}", relative(path)),
+            (None, None) => relative(text),
+        });
+    }
+    if !has_seed && seed != inputs::SEED {
+        kept.push(format!("--seed={seed}"));
     }
     kept
 }
@@ -242,6 +309,21 @@ fn write(folder: &Path, findings: &report::Findings) -> std::io::Result<()> {
         std::fs::rename(&temporary, folder.join(name))?;
     }
     Ok(())
+}
+
+/// A share from 0 to below 1.
+fn parse_margin(text: &str) -> Result<f64, String> {
+    let wrong = |hint: String| format!("expected a share from 0 to below 1{hint}");
+    match text.parse::<f64>() {
+        Ok(margin) if (0.0..1.0).contains(&margin) => Ok(margin),
+        Ok(points) if (1.0..100.0).contains(&points) => Err(wrong(format!(
+            "; {points} percentage points are {}",
+            points / 100.0
+        ))),
+        _ => Err(wrong(
+            ", such as 0.03 for three percentage points".to_owned(),
+        )),
+    }
 }
 
 /// A whole number with an optional k, M or G, such as 100M.
@@ -300,8 +382,58 @@ mod tests {
         ];
         let line: Vec<OsString> = line.iter().map(OsString::from).collect();
         assert_eq!(
-            command(&line),
+            command(&line, 3),
             ["routelab", "compare", "w.toml", "--seed", "3"]
         );
+    }
+
+    #[test]
+    fn no_absolute_path_is_in_the_manifest_and_the_seed_always_is() {
+        let here = std::env::current_dir().unwrap();
+        let inside = here.join("a").join("b.toml");
+        let inside = inside.to_str().unwrap();
+        let outside = here.parent().unwrap().join("c.toml");
+        let outside = outside.to_str().unwrap();
+        let line = [
+            "routelab".to_owned(),
+            "compare".to_owned(),
+            inside.to_owned(),
+            format!("--routes={outside}"),
+            format!("-p{inside}"),
+            "-qp".to_owned(),
+            outside.to_owned(),
+            "--require".to_owned(),
+            "accuracy>=0.9".to_owned(),
+        ];
+        let line: Vec<OsString> = line.iter().map(OsString::from).collect();
+        assert_eq!(
+            command(&line, 7),
+            [
+                "routelab",
+                "compare",
+                "a/b.toml",
+                "--routes=../c.toml",
+                "-pa/b.toml",
+                "-p",
+                "../c.toml",
+                "--require",
+                "accuracy>=0.9",
+                "--seed=7",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_margin_is_a_share() {
+        assert_eq!(parse_margin("0.03"), Ok(0.03));
+        assert_eq!(parse_margin("0"), Ok(0.0));
+        assert!(
+            parse_margin("3")
+                .unwrap_err()
+                .ends_with("; 3 percentage points are 0.03")
+        );
+        for bad in ["1", "-0.1", "nan", "inf", "x", "", "100"] {
+            assert!(parse_margin(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::catalogue::{self, Catalogue};
 use crate::policy::{self, PolicyFile};
 use crate::report::FileDigest;
-use crate::source::{CONFIG_BYTES_MAX, Diagnostic, Diagnostics, Location, SourceFile};
+use crate::source::{CONFIG_BYTES_MAX, Diagnostic, Diagnostics, Document, Location, SourceFile};
 use crate::workload::{self, Workload};
 
 /// Largest data file that is read, in bytes.
@@ -19,6 +19,9 @@ const POLICIES_MAX: usize = 256;
 const ROUTES: &str = "policies/routes.toml";
 /// Where policies are looked for when nobody says.
 const POLICIES: &str = "policies";
+
+/// The seed when nobody gives one.
+pub(super) const SEED: u64 = 2026;
 
 /// What `compare` and `explain` have in common.
 #[derive(Debug, clap::Args)]
@@ -35,7 +38,7 @@ pub(super) struct Files {
     #[arg(long, value_name = "FILE")]
     pub(super) columns: Option<PathBuf>,
     /// Seed of every random draw.
-    #[arg(long, value_name = "N", default_value_t = 2026, env = "ROUTELAB_SEED")]
+    #[arg(long, value_name = "N", default_value_t = SEED, env = "ROUTELAB_SEED")]
     pub(super) seed: u64,
 }
 
@@ -73,7 +76,22 @@ impl Reader {
             }
             Err(error) => {
                 let at = error.utf8_error().valid_up_to();
-                self.fail(path, format!("`{shown}` is not UTF-8 text (byte {at})"));
+                let bytes = error.into_bytes();
+                let start = bytes[..at].iter().rposition(|byte| *byte == b'\n');
+                let line = &bytes[start.map_or(0, |feed| feed + 1)..];
+                let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                let before = at - start.map_or(0, |feed| feed + 1);
+                self.found.push(
+                    Diagnostic::error(format!("`{shown}` is not UTF-8 text"))
+                        .at(Location::Line {
+                            path: shown,
+                            line: bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1,
+                            // One replacement character stands for the first bad bytes.
+                            range: before..before + '\u{fffd}'.len_utf8(),
+                            text: String::from_utf8_lossy(line).into_owned(),
+                        })
+                        .help("save the file as UTF-8"),
+                );
                 None
             }
         }
@@ -88,38 +106,46 @@ impl Reader {
         };
         match read() {
             Ok(bytes) if bytes.len() as u64 > most => {
-                self.fail(path, format!("`{shown}` is larger than {most} bytes"));
+                self.found.push(Diagnostic::error(format!(
+                    "`{shown}` is larger than {most} bytes"
+                )));
                 None
             }
             Ok(bytes) => {
-                let digest = FileDigest::of(&shown, &bytes);
+                let digest = FileDigest::of(&recorded(path), &bytes);
                 if !self.digests.contains(&digest) {
                     self.digests.push(digest);
                 }
                 Some(bytes)
             }
             Err(error) => {
-                self.fail(path, format!("cannot read `{shown}`: {}", plain(&error)));
+                let mut wrong =
+                    Diagnostic::error(format!("cannot read `{shown}`: {}", plain(&error)));
+                if error.kind() == std::io::ErrorKind::NotFound
+                    && let Some(near) = near_file(path)
+                {
+                    wrong = wrong.help(format!("did you mean `{near}`?"));
+                }
+                self.found.push(wrong);
                 None
             }
         }
     }
 
-    fn fail(&mut self, path: &Path, message: String) {
-        let mut error = Diagnostic::error(message);
-        if let Some(near) = near_file(path) {
-            error = error.help(format!("did you mean `{near}`?"));
-        }
-        self.found.push(error);
+    /// A catalogue. If anything is wrong with it, the error holds what is still good for checking the
+    /// names in policies.
+    pub(super) fn catalogue(&mut self, path: &Path) -> Result<Catalogue, Option<Box<Catalogue>>> {
+        let file = self.text(path).ok_or(None)?;
+        catalogue::parse_partly(&file, &mut self.found)
     }
 
-    pub(super) fn catalogue(&mut self, path: &Path) -> Option<Catalogue> {
-        let file = self.text(path)?;
-        catalogue::parse(&file, &mut self.found)
-    }
-
-    /// The policies of files and folders, each once, in the order given (a folder's by name).
-    pub(super) fn policies(&mut self, paths: &[PathBuf], catalogue: &Catalogue) -> Vec<PolicyFile> {
+    /// The policies of files and folders, each once, in the order given (a folder's by name). Without
+    /// a catalogue there is nothing to hold their names against, so only their syntax is checked.
+    pub(super) fn policies(
+        &mut self,
+        paths: &[PathBuf],
+        catalogue: Option<&Catalogue>,
+    ) -> Vec<PolicyFile> {
         let mut files: Vec<PathBuf> = Vec::new();
         for path in paths {
             if path.is_dir() {
@@ -141,10 +167,12 @@ impl Reader {
         let mut seen: Vec<PathBuf> = Vec::new();
         let mut policies: Vec<(PolicyFile, PathBuf)> = Vec::new();
         for path in files {
-            if seen.contains(&path) {
+            // `a.toml` and `./a.toml` are one file.
+            let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+            if seen.contains(&real) {
                 continue;
             }
-            seen.push(path.clone());
+            seen.push(real);
             if seen.len() > POLICIES_MAX {
                 self.found.push(Diagnostic::error(format!(
                     "at most {POLICIES_MAX} policies can be compared at once"
@@ -158,6 +186,10 @@ impl Reader {
                 .file_stem()
                 .map(|stem| stem.to_string_lossy().into_owned())
                 .unwrap_or_default();
+            let Some(catalogue) = catalogue else {
+                Document::parse(&file).context().finish(&mut self.found);
+                continue;
+            };
             let Some(policy) = policy::parse(&file, &name, catalogue, &mut self.found) else {
                 continue;
             };
@@ -206,6 +238,8 @@ impl Reader {
                 Some((path.to_owned(), Location::File { path: shown(path) })),
             )
         };
+        let written = spec.data_path().map(|data| data.value.clone());
+        let read = data.as_ref().map(|(data, _)| shown(data));
         let bytes = match data {
             None => None,
             Some((data, location)) => {
@@ -221,7 +255,22 @@ impl Reader {
                 bytes
             }
         };
-        spec.build(bytes.as_deref(), &mut self.found)
+        let before = self.found.0.len();
+        let built = spec.build(bytes.as_deref(), &mut self.found);
+        if let (Some(written), Some(read)) = (written, read) {
+            // The workload names its data from where it stands itself; the user stands elsewhere.
+            for one in &mut self.found.0[before..] {
+                match &mut one.location {
+                    Some(Location::Line { path, .. } | Location::File { path })
+                        if *path == written =>
+                    {
+                        path.clone_from(&read);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        built
     }
 }
 
@@ -251,16 +300,20 @@ pub(super) fn read(arguments: &Files) -> Result<(Inputs, Diagnostics), Diagnosti
         (None, Some(workload)) => workload.is_recorded() && !Path::new(ROUTES).exists(),
         _ => false,
     };
+    let mut names_only = None;
     let catalogue = if nobody_asked && !routes.exists() {
         None
     } else {
-        reader.catalogue(&routes)
+        reader
+            .catalogue(&routes)
+            .map_err(|partly| names_only = partly)
+            .ok()
     };
     let (catalogue, policies) = if nobody_asked && foreign(&catalogue) {
         // The digest of a file that has no say in the result does not belong in the manifest.
         reader
             .digests
-            .retain(|digest| digest.path != shown(&routes));
+            .retain(|digest| digest.path != recorded(&routes));
         let names = workload
             .as_ref()
             .map(|workload| workload.routes.clone())
@@ -282,10 +335,7 @@ pub(super) fn read(arguments: &Files) -> Result<(Inputs, Diagnostics), Diagnosti
         } else {
             arguments.policy.clone()
         };
-        let policies = match &catalogue {
-            Some(catalogue) => reader.policies(&paths, catalogue),
-            None => Vec::new(),
-        };
+        let policies = reader.policies(&paths, catalogue.as_ref().or(names_only.as_deref()));
         (catalogue, policies)
     };
     match (catalogue, workload) {
@@ -334,6 +384,31 @@ pub(super) fn shown(path: &Path) -> String {
         .to_string_lossy()
         .replace('\\', "/");
     text.strip_prefix("./").map(str::to_owned).unwrap_or(text)
+}
+
+/// A path as manifests show it: with `/`, and never absolute, for the same run on another machine
+/// must write the same bytes.
+pub(super) fn recorded(path: &Path) -> String {
+    let shown = shown(path);
+    if !Path::new(&shown).is_absolute() {
+        return shown;
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    let shared = here
+        .components()
+        .zip(path.components())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let mut relative = PathBuf::new();
+    for _ in here.components().skip(shared) {
+        relative.push("..");
+    }
+    relative.extend(path.components().skip(shared));
+    if relative.is_absolute() {
+        // Another drive: nothing leads there from here.
+        relative = path.file_name().map(PathBuf::from).unwrap_or_default();
+    }
+    relative.to_string_lossy().replace('\\', "/")
 }
 
 /// A data file's name without its extensions.

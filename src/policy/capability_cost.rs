@@ -20,6 +20,9 @@ const OUTPUT_TOKENS: f64 = 250.0;
 /// Prompt length that is assumed when nobody said, in tokens.
 const INPUT_TOKENS: f64 = 1_000.0;
 
+/// Skill by task, as a file gives it.
+type Skills = Vec<(At<String>, f64)>;
+
 #[derive(Debug)]
 struct CapabilityCostSpec {
     /// P(right) to reach.
@@ -27,7 +30,7 @@ struct CapabilityCostSpec {
     /// Slope of the logistic curve: P(right) = sigmoid(slope · (skill − difficulty)).
     slope: f64,
     otherwise: RouteId,
-    skills: Vec<(RouteId, Vec<(At<String>, f64)>)>,
+    skills: Vec<(RouteId, Skills)>,
     output_tokens: Vec<(At<String>, f64)>,
     latency_p50_s: Vec<(RouteId, f64)>,
     latency_max_s: Option<f64>,

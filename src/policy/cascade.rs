@@ -32,7 +32,8 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
         }
         for (index, route) in order.iter().enumerate() {
             if order[..index].contains(route) {
-                value.error_help(
+                let again = value.list().and_then(|items| items.get(index).cloned());
+                again.as_ref().unwrap_or(&value).error_help(
                     format!(
                         "the cascade goes in a cycle: it reaches `{}` twice",
                         names.catalogue.routes[route.0 as usize].name

@@ -22,7 +22,8 @@ struct MixSpec {
 fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     let mut weights = Vec::new();
     if let Some(mut inner) = table.require("weight").and_then(|value| value.table()) {
-        for (name, value) in inner.entries() {
+        let entries = inner.entries();
+        for (name, value) in &entries {
             let route = names.catalogue.find(&name.value);
             if route.is_none() {
                 value.report_diagnostic(name.unknown("route", names.catalogue.names()));
@@ -31,7 +32,8 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
                 weights.push((route, weight));
             }
         }
-        if weights.iter().map(|(_, weight)| weight).sum::<f64>() <= 0.0 {
+        let known = weights.len() == entries.len();
+        if known && weights.iter().map(|(_, weight)| weight).sum::<f64>() <= 0.0 {
             inner.error("at least one weight must be above 0");
         }
     }

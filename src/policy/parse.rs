@@ -66,11 +66,24 @@ pub fn parse(
     let mut root = document.table(&context);
     let entries = root.entries();
     let spec = match entries.as_slice() {
+        // A file without sense is not called empty as well.
+        [] if context.has_errors() => None,
         [] => {
             context.report(
                 Diagnostic::error("this policy file is empty")
                     .at(root.location())
                     .help(format!("its one table is the kind: {}", kinds())),
+            );
+            None
+        }
+        [(first, _), ..] if let Some(what) = other_file(&first.value) => {
+            context.report(
+                Diagnostic::error(format!("this is {what}, not a policy"))
+                    .at(first.location.clone())
+                    .help(format!(
+                        "a policy file holds one table, its kind: {}",
+                        kinds()
+                    )),
             );
             None
         }
@@ -117,7 +130,7 @@ pub fn parse_kind(value: &Value<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>>
         ..*names
     };
     if names.depth > DEPTH_MAX {
-        value.error(format!("policies may be nested {DEPTH_MAX} deep"));
+        value.error(format!("policies may be nested at most {DEPTH_MAX} deep"));
         return None;
     }
     match table.entries().as_slice() {
@@ -146,6 +159,17 @@ fn read(
         return None;
     };
     (found.read)(value.table()?, names)
+}
+
+/// What a file is that has this table, if it is no policy.
+fn other_file(table: &str) -> Option<&'static str> {
+    match table {
+        "route" | "router" | "provider" | "require" => {
+            Some("a route catalogue (name it with --routes)")
+        }
+        "synthetic" | "recorded" | "timeline" => Some("a workload"),
+        _ => None,
+    }
 }
 
 fn kinds() -> String {

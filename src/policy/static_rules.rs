@@ -153,18 +153,9 @@ impl Spec for StaticSpec {
         }
         let mut rules = Vec::new();
         for rule in &self.rules {
-            let names =
-                |names: &Option<Vec<At<String>>>,
-                 mut find: Box<dyn FnMut(&At<String>) -> Option<u16> + '_>| {
-                    names.as_ref().map(|list| {
-                        list.iter()
-                            .filter_map(|name| find(name))
-                            .collect::<Vec<u16>>()
-                    })
-                };
-            let task = names(&rule.when.task, Box::new(|name| setup.task(name)));
-            let tenant = names(&rule.when.tenant, Box::new(|name| setup.tenant(name)));
-            let language = names(&rule.when.language, Box::new(|name| setup.language(name)));
+            let task = indices(&rule.when.task, |name| setup.task(name));
+            let tenant = indices(&rule.when.tenant, |name| setup.tenant(name));
+            let language = indices(&rule.when.language, |name| setup.language(name));
             reasons.push(format!("the rule at {}", rule.location.short()));
             rules.push(BuiltRule {
                 task,
@@ -190,6 +181,16 @@ impl Spec for StaticSpec {
         routes.extend(&self.fallback);
         routes
     }
+}
+
+/// Indices of names in the workload; names that never occur are left out, so that a condition on
+/// nothing else never holds.
+fn indices(
+    names: &Option<Vec<At<String>>>,
+    mut find: impl FnMut(&At<String>) -> Option<u16>,
+) -> Option<Vec<u16>> {
+    let names = names.as_ref()?;
+    Some(names.iter().filter_map(&mut find).collect())
 }
 
 #[derive(Clone, Debug)]

@@ -49,6 +49,14 @@ impl Baseline {
     }
 }
 
+/// The complaint that nobody of this name takes part.
+pub(super) fn no_baseline<'n>(asked: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    format!(
+        "there is no policy or control `{asked}` to be the baseline{}",
+        did_you_mean(asked, names)
+    )
+}
+
 /// The baseline asked for, else the most accurate `always-<route>`; the cheaper, then the first one
 /// listed, of equals. `Ok(None)` when the experiment has none to offer.
 pub(super) fn baseline(results: &Results, asked: Option<&str>) -> Result<Option<Baseline>, String> {
@@ -69,10 +77,7 @@ pub(super) fn baseline(results: &Results, asked: Option<&str>) -> Result<Option<
     if let Some(asked) = asked {
         let names = || results.contestants.iter().map(|c| c.name.as_str());
         if !names().any(|name| name == asked) {
-            return Err(format!(
-                "there is no policy or control `{asked}` to be the baseline{}",
-                did_you_mean(asked, names())
-            ));
+            return Err(no_baseline(asked, names()));
         }
         return known
             .filter(|(_, entry)| entry.name == asked)

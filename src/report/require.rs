@@ -37,7 +37,12 @@ impl Measure {
                     format!("there is no route `{route}`{hint}")
                 });
         }
-        let hint = did_you_mean(name, METRICS.iter().map(|metric| metric.name));
+        let names = || METRICS.iter().map(|metric| metric.name);
+        let mut hint = did_you_mean(name, names());
+        if hint.is_empty() {
+            let known: Vec<&str> = names().collect();
+            hint = format!("; known: {}, final_share.<route>", known.join(", "));
+        }
         Err(format!("there is no metric `{name}`{hint}"))
     }
 

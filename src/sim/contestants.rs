@@ -161,6 +161,27 @@ impl Field {
     }
 }
 
+/// The names of everybody who takes part, in the order of the results, without building anybody.
+pub(super) fn names(experiment: &Experiment<'_>) -> Vec<String> {
+    let mut names: Vec<String> = experiment
+        .policies
+        .iter()
+        .map(|policy| policy.name.clone())
+        .collect();
+    if experiment.controls {
+        let present = |name: &&str| experiment.workload.routes.iter().any(|known| known == name);
+        names.extend(
+            experiment
+                .catalogue
+                .names()
+                .filter(present)
+                .map(|name| format!("always-{name}")),
+        );
+        names.extend(["length", "task-means", "oracle"].map(str::to_owned));
+    }
+    names
+}
+
 fn train(
     experiment: &Experiment<'_>,
     labs: &[WorldLab<'_>],

@@ -63,12 +63,6 @@ impl Location {
         }
     }
 
-    /// The same file and line without its text, for lines that may hold a secret.
-    #[must_use]
-    pub fn without_excerpt(self) -> Self {
-        Self::File { path: self.short() }
-    }
-
     /// Path, line number, the line's text, and the range in it.
     fn excerpt(&self) -> Option<(&str, usize, String, Range<usize>)> {
         match self {
@@ -239,6 +233,7 @@ fn clip(text: &str, range: Range<usize>) -> (String, Range<usize>) {
     let end = end.min(floor(from + EXCERPT_BYTES_MAX));
     let to = floor((from + EXCERPT_BYTES_MAX).max(end));
     // Control characters become one visible character each, so only byte offsets before the range move.
+    let text = &veiled(text);
     let clean = |part: &str| -> String {
         part.chars()
             .map(|c| {
@@ -250,11 +245,50 @@ fn clip(text: &str, range: Range<usize>) -> (String, Range<usize>) {
             })
             .collect()
     };
-    let before = clean(&text[from..start]);
+    // What is left out before is blank, so that the column stays what it is.
+    let before = " ".repeat(text[..from].chars().count()) + &clean(&text[from..start]);
     let middle = clean(&text[start..end]);
     let after = clean(&text[end..to]);
     let shown = before.len()..before.len() + middle.len();
     (before + &middle + &after, shown)
+}
+
+/// Words in the name of a key whose value nobody but its owner should read.
+const SECRET_NAMES: [&str; 6] = [
+    "api_key", "apikey", "api-key", "secret", "password", "token",
+];
+
+/// The line with the values of keys that may hold a secret replaced by as many asterisks as they have
+/// bytes. Keys are pasted into files by mistake, and error texts are pasted into tickets.
+fn veiled(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(equals) = rest.find('=') {
+        let (before, value) = rest.split_at(equals + 1);
+        out.push_str(before);
+        let name = before[..equals].trim_end();
+        let from = name
+            .rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '"' | '\'')))
+            .map_or(0, |at| at + 1);
+        let name = name.get(from..).unwrap_or(name).to_lowercase();
+        // `input_tokens = 400` is no secret: a number never is.
+        let is_text = value.trim_start().starts_with(['"', '\'']);
+        if !is_text || !SECRET_NAMES.iter().any(|secret| name.contains(secret)) {
+            rest = value;
+            continue;
+        }
+        let opening = value.len() - value.trim_start().len();
+        let quote = value[opening..].chars().next().unwrap_or('"');
+        // Without a closing quote everything to the end of the line may belong to it.
+        let end = value[opening + 1..]
+            .find(quote)
+            .map_or(value.len(), |at| opening + 1 + at);
+        out.push_str(&value[..=opening]);
+        out.extend(std::iter::repeat_n('*', end - opening - 1));
+        rest = &value[end..];
+    }
+    out.push_str(rest);
+    out
 }
 
 /// Complaints in the order they were found.
@@ -368,6 +402,45 @@ mod tests {
                 range: start * 50 + 1..usize::MAX,
             };
             assert!(Diagnostic::error("x").at(location).render(false).len() < 2000);
+        }
+    }
+
+    #[test]
+    fn secrets_are_veiled_wherever_their_line_is_shown() {
+        for (line, shown) in [
+            ("api_key_env = \"sk-1\"", "api_key_env = \"****\""),
+            (
+                "x = { kind = \"openai\", API_KEY='a=b', n = 1 }",
+                "x = { kind = \"openai\", API_KEY='***', n = 1 }",
+            ),
+            ("token = \"open", "token = \"****"),
+            ("\"password\" = \"\"", "\"password\" = \"\""),
+            ("secret = \"é\" # =", "secret = \"**\" # ="),
+            ("input_tokens = 400", "input_tokens = 400"),
+            ("model = \"token\"", "model = \"token\""),
+            ("api_key =", "api_key ="),
+        ] {
+            assert_eq!(veiled(line), shown);
+            assert_eq!(veiled(line).len(), line.len());
+        }
+    }
+
+    #[test]
+    fn the_column_stays_right_when_the_start_of_a_long_line_is_left_out() {
+        for before in [0, 10, 79, 80, 81, 500, 100_000] {
+            let location = Location::Line {
+                path: "d.csv".into(),
+                line: 7,
+                text: "ä".repeat(before) + "bad,1",
+                range: 2 * before..2 * before + 3,
+            };
+            let shown = Diagnostic::error("x").at(location).render(false);
+            assert!(
+                shown.contains(&format!("d.csv:7:{}\n", before + 1)),
+                "{shown}"
+            );
+            assert!(shown.contains("bad,1") && shown.contains("^^^"), "{shown}");
+            assert!(shown.len() < 2000);
         }
     }
 

@@ -51,8 +51,17 @@ pub(crate) fn read(data: &[u8], separator: u8, path: &str, rows: &mut Collector<
                 return;
             }
         } else if cells.len() != width {
-            let message = format!("the row has {} cells, not {width}", cells.len());
-            rows.problem(|| Diagnostic::error(message).at(place(usize::MAX)));
+            let swallowed = cells.iter().any(|cell| cell.contains('\n'));
+            rows.problem(|| {
+                let cell = if cells.len() == 1 { "cell" } else { "cells" };
+                let message = format!("the row has {} {cell}, not {width}", cells.len());
+                let problem = Diagnostic::error(message).at(place(usize::MAX));
+                if swallowed {
+                    problem.help("a quotation mark that is not closed swallows the lines after it")
+                } else {
+                    problem
+                }
+            });
         } else {
             rows.row(&cells, &place);
         }

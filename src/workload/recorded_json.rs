@@ -75,7 +75,15 @@ fn each(
         let object = match serde_json::from_slice(line) {
             Ok(Value::Object(object)) => Ok(object),
             Ok(_) => Err("the line is not a JSON object".to_owned()),
-            Err(error) => Err(format!("the line is not JSON: {error}")),
+            Err(error) => {
+                // The parser saw one line only, so that its "line 1" would mislead.
+                let what = error.to_string();
+                let what = what.split(" at line ").next().unwrap_or_default();
+                Err(format!(
+                    "the line is not JSON: {what} (column {})",
+                    error.column()
+                ))
+            }
         };
         let object = object.map_err(|message| Diagnostic::error(message).at(location.clone()));
         take(object, location);

@@ -153,7 +153,9 @@ impl RecordedSpec {
                     (unpacked.as_slice(), plain)
                 }
                 Err(message) => {
-                    diagnostics.push(Diagnostic::error(message).at(location()));
+                    diagnostics.push(Diagnostic::error(message).at(location()).help(
+                        "it may be cut off, or not compressed at all: then name it without `.gz`",
+                    ));
                     return None;
                 }
             },
@@ -166,13 +168,18 @@ impl RecordedSpec {
             "tsv" | "tab" => recorded_csv::read(data, b'\t', &path, &mut rows),
             "jsonl" | "ndjson" => recorded_json::read(data, &path, &mut rows),
             "parquet" => recorded_parquet::read(data, &path, &mut rows),
-            _ => diagnostics.push(
-                Diagnostic::error(format!(
-                    "`{path}` is in no format that is known by its ending"
-                ))
-                .at(self.file.location.clone())
-                .help("known endings: .csv, .tsv, .jsonl, .ndjson, .parquet, each also with .gz"),
-            ),
+            _ => {
+                diagnostics.push(
+                    Diagnostic::error(format!(
+                        "`{path}` is in no format that is known by its ending"
+                    ))
+                    .at(self.file.location.clone())
+                    .help(
+                        "known endings: .csv, .tsv, .jsonl, .ndjson, .parquet, each also with .gz",
+                    ),
+                );
+                return None;
+            }
         }
         let before = diagnostics.has_errors();
         let (world, names, notes) = rows.finish(diagnostics)?;

@@ -1,9 +1,15 @@
 //! The one integration-test binary: a module per subject, so that builds and disk stay small.
 
+mod bad_input;
+mod command_line;
+mod explain_and_check;
 mod given;
 mod intervals;
 mod lesson;
+mod program;
 mod report;
+mod reproducible;
+mod residency;
 mod router_cases;
 mod router_interplay;
 mod router_limits;

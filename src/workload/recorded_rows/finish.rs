@@ -33,6 +33,7 @@ impl Collector<'_> {
         if let Some(columns) = &mut self.by_route.cost {
             fill_up(columns, routes, rows, NO_COST);
         }
+        let wanted_rows = self.wanted_rows();
         let names = Names {
             tasks: self.tasks.names,
             tenants: self.tenants.names,
@@ -44,16 +45,9 @@ impl Collector<'_> {
         let world = Recorded::new(&self.ids, &self.facts, &self.by_route, &names, has_split);
         let mut notes = vec![format!("{} rows read", self.rows_read)];
         if self.left_out > 0 {
-            let filters: Vec<String> = self
-                .spec
-                .filters
-                .iter()
-                .map(|filter| format!("{} = {}", filter.column.value, filter.values.join(" or ")))
-                .collect();
             notes.push(format!(
-                "{} rows left out: only rows with {} are kept",
-                self.left_out,
-                filters.join(" and ")
+                "{} rows left out: only rows with {wanted_rows} are kept",
+                self.left_out
             ));
         }
         if self.other_routes > 0 {
@@ -89,6 +83,17 @@ impl Collector<'_> {
         Some((world, names, notes))
     }
 
+    /// The filters in words.
+    fn wanted_rows(&self) -> String {
+        let filters: Vec<String> = self
+            .spec
+            .filters
+            .iter()
+            .map(|filter| format!("{} = {}", filter.column.value, filter.values.join(" or ")))
+            .collect();
+        filters.join(" and ")
+    }
+
     fn check_rows(&mut self) {
         let training = self.facts.iter().filter(|facts| facts.train).count();
         let graded = self
@@ -100,7 +105,14 @@ impl Collector<'_> {
         if self.rows_read == 0 {
             self.file_problem("the file has no rows");
         } else if self.facts.is_empty() {
-            self.file_problem(format!("none of the {} rows is wanted", self.rows_read));
+            let message = format!("none of the {} rows is wanted", self.rows_read);
+            let mut problem = Diagnostic::error(message).at(self.location());
+            if let Some(filter) = self.spec.filters.first() {
+                problem = problem
+                    .at(filter.column.location.clone())
+                    .help(format!("only rows with {} are kept", self.wanted_rows()));
+            }
+            self.problem(|| problem);
         } else if self.split.is_some() && training == 0 {
             self.file_problem("no row is a training row");
         } else if training == self.facts.len() {
