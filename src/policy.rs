@@ -171,6 +171,12 @@ pub trait Policy: Send + Sync {
     /// Decides about one request.
     fn plan(&mut self, ask: &Ask) -> Decision;
 
+    /// Decides about many requests, in order, as [`Policy::plan`] would one by one. Implementations have
+    /// no reason to write their own: this one is compiled for each policy, with its `plan` inlined.
+    fn plan_all(&mut self, asks: &[Ask], decisions: &mut Vec<Decision>) {
+        decisions.extend(asks.iter().map(|ask| self.plan(ask)));
+    }
+
     /// Told what became of each call. Only policies whose [`Policy::stateful`] is true listen.
     fn learn(&mut self, _feedback: &Feedback) {}
 

@@ -100,6 +100,7 @@ struct Canary {
 const IN_SLICE: Why = Why(0);
 
 impl Policy for Canary {
+    #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
         let base = self.base.plan(ask);
         if u64::from(ask.draw(self.path, self.stick_to)) < self.below {

@@ -237,6 +237,7 @@ struct CapabilityCost {
 }
 
 impl Policy for CapabilityCost {
+    #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
         let task = &self.by_task[ask.task as usize];
         // A NaN hint compares false with every bound: without a hint nothing can be predicted.

@@ -94,6 +94,7 @@ struct Cascade {
 }
 
 impl Policy for Cascade {
+    #[inline]
     fn plan(&mut self, _ask: &Ask) -> Decision {
         self.decision
     }

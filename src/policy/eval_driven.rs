@@ -175,6 +175,7 @@ struct EvalDriven {
 }
 
 impl Policy for EvalDriven {
+    #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
         self.by_task[ask.task as usize]
     }

@@ -58,6 +58,7 @@ struct Fixed {
 }
 
 impl Policy for Fixed {
+    #[inline]
     fn plan(&mut self, _ask: &Ask) -> Decision {
         self.decision
     }

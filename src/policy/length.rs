@@ -80,6 +80,7 @@ struct ByLength {
 }
 
 impl Policy for ByLength {
+    #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
         match ask.need.input_tokens.get().or(ask.prompt_chars.get()) {
             Some(length) if length <= self.threshold => self.short,

@@ -93,6 +93,7 @@ struct Mix {
 }
 
 impl Policy for Mix {
+    #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
         let draw = u64::from(ask.draw(self.path, Unit::Request));
         let last = self.choices.len() - 1;

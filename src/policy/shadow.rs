@@ -82,6 +82,7 @@ struct Shadow {
 }
 
 impl Policy for Shadow {
+    #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
         let mut decision = self.base.plan(ask);
         if self

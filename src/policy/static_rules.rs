@@ -232,6 +232,7 @@ struct Static {
 }
 
 impl Policy for Static {
+    #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
         match self.rules.iter().find(|rule| rule.holds(ask)) {
             Some(rule) => rule.decision,

@@ -127,6 +127,7 @@ struct ByTask {
 }
 
 impl Policy for ByTask {
+    #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
         self.by_task[ask.task as usize]
     }

@@ -1,5 +1,7 @@
 //! What a policy decides: at most [`LEGS_MAX`] legs, tried in order.
 
+use std::num::NonZeroU8;
+
 use super::{LEGS_MAX, Leg, PoolId, RouteId, Target, VerifierId};
 
 /// Verifiers that legs can name: their ids are below this.
@@ -14,7 +16,8 @@ pub const VERIFIERS_MAX: usize = 63;
 pub struct Plan {
     first: u64,
     second: u64,
-    len: u8,
+    /// Never zero, so that no plan at all takes no more room than a plan.
+    len: NonZeroU8,
 }
 
 /// Bits of a packed leg: nine for the target, one that says it is a pool, six for the verifier plus one.
@@ -70,7 +73,19 @@ impl Plan {
         Self {
             first: pack_route(route) as u64,
             second: 0,
-            len: 1,
+            len: NonZeroU8::MIN,
+        }
+    }
+
+    /// The route, if the plan is just one route without a verifier.
+    #[must_use]
+    #[inline(always)]
+    pub const fn as_single(&self) -> Option<RouteId> {
+        // One leg, and nothing but a target in it.
+        if self.len.get() == 1 && self.first < NO_SUCH as u64 {
+            Some(RouteId(self.first as u16))
+        } else {
+            None
         }
     }
 
@@ -89,8 +104,8 @@ impl Plan {
     }
 
     fn packed(legs: impl ExactSizeIterator<Item = Option<u16>>) -> Option<Self> {
-        let len = legs.len();
-        if len == 0 || len > LEGS_MAX {
+        let len = u8::try_from(legs.len()).ok().and_then(NonZeroU8::new)?;
+        if legs.len() > LEGS_MAX {
             return None;
         }
         let mut words = [0u64; 2];
@@ -100,20 +115,20 @@ impl Plan {
         Some(Self {
             first: words[0],
             second: words[1],
-            len: len as u8,
+            len,
         })
     }
 
     /// The legs, in order.
     pub fn legs(&self) -> impl ExactSizeIterator<Item = Leg> + use<> {
         let plan = *self;
-        (0..plan.len).map(move |index| plan.at(index))
+        (0..plan.len.get()).map(move |index| plan.at(index))
     }
 
     /// Leg `index`, if there is one.
     #[inline(always)]
     pub(super) fn leg(&self, index: u8) -> Option<Leg> {
-        if index < self.len {
+        if index < self.len.get() {
             Some(self.at(index))
         } else {
             None
@@ -202,6 +217,23 @@ mod tests {
         let one = Plan::single(RouteId(7));
         assert_eq!(one, Plan::chain(&[RouteId(7)]).unwrap());
         assert_ne!(one, Plan::chain(&[RouteId(7), RouteId(0)]).unwrap());
-        assert!(size_of::<Plan>() <= 24);
+        assert!(size_of::<Option<Plan>>() <= 24);
+        assert_eq!(one.as_single(), Some(RouteId(7)));
+        assert_eq!(Plan::single(RouteId(0)).as_single(), Some(RouteId(0)));
+        assert_eq!(Plan::single(RouteId(u16::MAX)).as_single(), None);
+        assert_eq!(
+            Plan::chain(&[RouteId(7), RouteId(0)]).unwrap().as_single(),
+            None
+        );
+        let verified = Leg {
+            target: Target::Route(RouteId(7)),
+            verifier: Some(VerifierId(0)),
+        };
+        assert_eq!(Plan::new(&[verified]).unwrap().as_single(), None);
+        let pool = Leg {
+            target: Target::Pool(PoolId(7)),
+            verifier: None,
+        };
+        assert_eq!(Plan::new(&[pool]).unwrap().as_single(), None);
     }
 }

@@ -2,17 +2,17 @@
 
 use super::contestants::{Field, Runner};
 use super::drive::{self, Answering, Outcome, VerifierCounts};
-use super::tallying::{self, Column};
+use super::tallying;
 use crate::catalogue::{Catalogue, Requirement};
-use crate::policy::{Ask, Policy};
-use crate::router::{EligibleSet, Need, RouteId, Router};
+use crate::policy::{Ask, Decision, Policy};
+use crate::router::{EligibleSet, Need, Plan, RouteId, Router};
 use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::stats::{PairTally, Tally, Unserved};
 use crate::units::{Price, Tokens, mix64};
 use crate::workload::{Batch, DrawKey, NO_NAME, Workload};
 
 /// Requests that are drawn and decided together: their columns stay in a core's cache.
-const SLICE: usize = 512;
+const SLICE: usize = 256;
 /// Splits the router's jitter off a request's random word.
 const JITTER: u64 = 0x6a69_7474_6572_2e31;
 
@@ -49,7 +49,6 @@ impl World<'_> {
     }
 
     /// What a policy may know about the first `len` requests of the batch.
-    #[inline(never)]
     fn asks(&self, batch: &Batch, len: usize, replicate: u32, asks: &mut Vec<Ask>) {
         let key = mix64(self.key ^ u64::from(replicate));
         // Most workloads have one requirement for everybody; then nothing is looked up.
@@ -160,12 +159,16 @@ struct Slice {
     eligible: Vec<EligibleSet>,
     /// By request, if the workload has more than one fold.
     folds: Vec<u8>,
+    /// By route of the catalogue, then by request: the outcome if just this route is asked.
+    single: Vec<Outcome>,
+    /// By request: what the policy at hand decided.
+    decisions: Vec<Decision>,
 }
 
 struct ScratchRunner {
     runner: Runner,
     router: Router,
-    column: Column,
+    column: Vec<Outcome>,
 }
 
 impl Scratch {
@@ -177,7 +180,7 @@ impl Scratch {
             .map(|runner| ScratchRunner {
                 runner: runner.fork(),
                 router: fresh.clone(),
-                column: Column::with_capacity(SLICE),
+                column: Vec::with_capacity(SLICE),
             })
             .collect();
         Self {
@@ -243,6 +246,9 @@ fn run_slice(
         let folds = (0..slice as u64).map(|i| world.workload.fold(first + i));
         scratch.slice.folds.extend(folds);
     }
+    scratch
+        .slice
+        .walk_singles(&mut scratch.fresh, &scratch.outcomes);
     let unknown = scratch.batch.input_tokens[..slice].iter();
     let unknown_need = unknown.filter(|tokens| **tokens == Tokens::UNKNOWN).count() as u64;
     for (index, scratch_runner) in scratch.runners.iter_mut().enumerate() {
@@ -251,7 +257,7 @@ fn run_slice(
             router,
             column,
         } = scratch_runner;
-        column.reset(slice);
+        column.clear();
         let tally = &mut sums.tallies[index];
         match runner {
             Runner::Policy {
@@ -263,7 +269,14 @@ fn run_slice(
                     outcomes: &scratch.outcomes,
                     verifiers,
                 };
-                decide(per_fold, router, &answering, &scratch.slice, column, tally);
+                decide(
+                    per_fold,
+                    router,
+                    &answering,
+                    &mut scratch.slice,
+                    column,
+                    tally,
+                );
             }
             Runner::Oracle => {
                 oracle(world, &scratch.outcomes, &scratch.slice.asks, column);
@@ -288,44 +301,43 @@ fn run_slice(
     }
 }
 
-#[inline(never)]
 fn decide(
     per_fold: &mut [Box<dyn Policy>],
     router: &mut Router,
     answering: &Answering<'_>,
-    slice: &Slice,
-    column: &mut Column,
+    slice: &mut Slice,
+    column: &mut Vec<Outcome>,
     tally: &mut Tally,
 ) {
     let mut counts = VerifierCounts::default();
     let mut unseen = VerifierCounts::default();
-    let last = per_fold.len() - 1;
     let mut unpriced = 0;
+    slice.decide(per_fold);
     // Failures cannot happen here, so what holds before the slice holds all through it.
     let instant = router.is_instant();
-    for (i, (ask, eligible)) in slice.asks.iter().zip(&slice.eligible).enumerate() {
-        let fold = if last == 0 {
-            0
-        } else {
-            slice
-                .folds
-                .get(i)
-                .map_or(0, |fold| usize::from(*fold))
-                .min(last)
+    let requests = slice.asks.len();
+    for (i, decision) in slice.decisions.iter().enumerate() {
+        let (ask, eligible) = (&slice.asks[i], instant.then_some(slice.eligible[i]));
+        // What one route alone makes of a request does not depend on who sends it there.
+        let known = match decision.serve.as_single() {
+            Some(route) if instant => slice
+                .single
+                .get(usize::from(route.0) * requests + i)
+                .copied(),
+            _ => None,
         };
-        let decision = per_fold[fold].plan(ask);
-        let eligible = instant.then_some(*eligible);
-        let outcome = drive::answer(
-            router,
-            answering,
-            &mut counts,
-            decision.serve,
-            ask,
-            eligible,
-            jitter(ask),
-            i,
-        );
-        column.set(i, outcome);
+        column.push(known.unwrap_or_else(|| {
+            drive::answer(
+                router,
+                answering,
+                &mut counts,
+                decision.serve,
+                ask,
+                eligible,
+                jitter(ask),
+                i,
+            )
+        }));
         if let Some(mirror) = decision.mirror {
             // Nobody waits for the mirror; its verdicts say nothing about what was served.
             let copy = drive::answer(
@@ -343,11 +355,57 @@ fn decide(
         }
     }
     // A request without a mirror costs nothing to mirror.
-    tally.mirror_costed += slice.asks.len() as u64 - unpriced;
+    tally.mirror_costed += requests as u64 - unpriced;
     tally.verified_right += u64::from(counts.right);
     tally.accepted_right += u64::from(counts.right_accepted);
     tally.verified_wrong += u64::from(counts.wrong);
     tally.accepted_wrong += u64::from(counts.wrong_accepted);
+}
+
+impl Slice {
+    /// Lets a policy decide about every request.
+    fn decide(&mut self, per_fold: &mut [Box<dyn Policy>]) {
+        self.decisions.clear();
+        match per_fold {
+            [policy] => policy.plan_all(&self.asks, &mut self.decisions),
+            per_fold => {
+                let last = per_fold.len() - 1;
+                for (ask, fold) in self.asks.iter().zip(&self.folds) {
+                    self.decisions
+                        .push(per_fold[usize::from(*fold).min(last)].plan(ask));
+                }
+            }
+        }
+    }
+
+    /// Walks the plan of each single route, for everybody who will send a request just there.
+    fn walk_singles(&mut self, router: &mut Router, outcomes: &Outcomes) {
+        self.single.clear();
+        if !router.is_instant() {
+            return;
+        }
+        let answering = Answering {
+            outcomes,
+            verifiers: &[],
+        };
+        let mut counts = VerifierCounts::default();
+        for route in 0..router.routes() {
+            let plan = Plan::single(RouteId(route as u16));
+            for (i, (ask, eligible)) in self.asks.iter().zip(&self.eligible).enumerate() {
+                let eligible = Some(*eligible);
+                self.single.push(drive::answer(
+                    router,
+                    &answering,
+                    &mut counts,
+                    plan,
+                    ask,
+                    eligible,
+                    jitter(ask),
+                    i,
+                ));
+            }
+        }
+    }
 }
 
 #[inline(never)]
@@ -361,7 +419,7 @@ fn add_mirror(tally: &mut Tally, copy: &Outcome) {
 
 /// The best grade among the routes that can serve, ties to the cheaper. A route that nobody graded
 /// might have been the best one, so then nothing can be said.
-fn oracle(world: &World<'_>, view: &Outcomes, asks: &[Ask], column: &mut Column) {
+fn oracle(world: &World<'_>, view: &Outcomes, asks: &[Ask], outcomes: &mut Vec<Outcome>) {
     for (i, ask) in asks.iter().enumerate() {
         let mut best: Option<Outcome> = None;
         let mut missing = false;
@@ -404,6 +462,6 @@ fn oracle(world: &World<'_>, view: &Outcomes, asks: &[Ask], column: &mut Column)
             }
             None => Outcome::not_served(Unserved::NoCapableRoute, 0, 0),
         };
-        column.set(i, outcome);
+        outcomes.push(outcome);
     }
 }
