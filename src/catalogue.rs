@@ -193,19 +193,48 @@ impl Catalogue {
         }
     }
 
+    /// What `route` can take.
+    #[must_use]
+    pub fn fit(&self, route: RouteId) -> Fit {
+        let route = &self.routes[usize::from(route.0)];
+        Fit {
+            context_tokens: route.context_tokens,
+            residency: route.residency,
+            tools: route.tools,
+            local: route.local,
+        }
+    }
+
     /// Whether `route` could serve `need` at all.
     #[must_use]
     pub fn can_serve(&self, route: RouteId, need: &Need) -> bool {
-        let route = &self.routes[route.0 as usize];
-        let fits = match (need.input_tokens.get(), route.context_tokens.get()) {
+        self.fit(route).takes(need)
+    }
+}
+
+/// What a route can take: the facts behind the router's hard filters, for policies that plan with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fit {
+    context_tokens: Tokens,
+    residency: Regions,
+    tools: bool,
+    local: bool,
+}
+
+impl Fit {
+    /// Whether a request with this need passes the filters.
+    #[must_use]
+    #[inline]
+    pub fn takes(&self, need: &Need) -> bool {
+        let fits = match (need.input_tokens.get(), self.context_tokens.get()) {
             (Some(input), Some(window)) => {
                 u64::from(input) + u64::from(need.output_cap.get().unwrap_or(0))
                     <= u64::from(window)
             }
             _ => true,
         };
-        fits && (route.tools || !need.tools)
-            && route.residency.is_subset_of(need.residency)
-            && (route.local || !need.local_only)
+        fits & (self.tools | !need.tools)
+            & self.residency.is_subset_of(need.residency)
+            & (self.local | !need.local_only)
     }
 }

@@ -242,6 +242,20 @@ impl Score {
             .then(|| Self((fraction * 1e6).round() as u32))
     }
 
+    /// The score as it is kept: millionths, or [`u32::MAX`] for a missing one.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Back from [`Score::bits`].
+    #[must_use]
+    #[inline(always)]
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
     /// Right or wrong.
     #[must_use]
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use super::choice::{Plans, expected_cost, read_fallback};
 use super::{Ask, Decision, Kind, Names, Policy, Setup, Spec, Why};
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Fit};
 use crate::router::RouteId;
 use crate::source::{At, Table};
 
@@ -150,6 +150,7 @@ impl Spec for CapabilityCostSpec {
                     candidates[index as usize].push(Candidate {
                         route: *route,
                         hint_max: skill - margin,
+                        fit: setup.catalogue.fit(*route),
                         waiting_cost: latency.unwrap_or(0.0) * self.usd_per_second * 1e12,
                         decision: Decision {
                             serve: plans.of(*route),
@@ -195,6 +196,8 @@ struct Candidate {
     hint_max: f64,
     /// What its median latency is worth, in 10⁻¹² USD.
     waiting_cost: f64,
+    /// What the route can take.
+    fit: Fit,
     decision: Decision,
 }
 
@@ -242,8 +245,7 @@ impl Policy for CapabilityCost {
         let task = &self.by_task[ask.task as usize];
         // A NaN hint compares false with every bound: without a hint nothing can be predicted.
         let passes = |candidate: &&Candidate| {
-            ask.difficulty_hint <= candidate.hint_max
-                && self.catalogue.can_serve(candidate.route, &ask.need)
+            ask.difficulty_hint <= candidate.hint_max && candidate.fit.takes(&ask.need)
         };
         if task.ordered {
             return task

@@ -16,18 +16,15 @@ use crate::verify::Verifier;
 pub(super) const NO_ROUTE: u16 = u16::MAX;
 
 /// What became of one request under one policy.
+///
+/// Two whole words: put together from smaller fields in memory, an outcome would be read back before its
+/// parts have arrived there, and that wait costs as much as the rest of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     /// Cost of all calls in 10⁻¹² USD, or [`COST_UNKNOWN`].
     pub(super) cost: u64,
-    /// Grade of what was served; an unserved request is wrong.
-    pub(super) grade: Score,
-    /// Who served, or [`NO_ROUTE`].
-    pub(super) route: u16,
-    /// Calls made.
-    pub(super) calls: u8,
-    /// Bits of [`flag`].
-    pub(super) flags: u8,
+    /// Grade in bits 0 to 31, route in 32 to 47, calls in 48 to 55, bits of [`flag`] in 56 to 63.
+    rest: u64,
 }
 
 /// Bits of [`Outcome::flags`].
@@ -44,35 +41,64 @@ pub(super) mod flag {
 
 impl Outcome {
     /// Nothing can be said.
-    pub(super) const UNDETERMINED: Self = Self {
-        cost: COST_UNKNOWN,
-        grade: Score::MISSING,
-        route: NO_ROUTE,
-        calls: 0,
-        flags: flag::UNDETERMINED,
-    };
+    pub(super) const UNDETERMINED: Self = Self::new(
+        COST_UNKNOWN,
+        Score::MISSING,
+        NO_ROUTE,
+        0,
+        flag::UNDETERMINED,
+    );
+
+    /// Cost, grade of what was served (an unserved request is wrong), who served or [`NO_ROUTE`], calls
+    /// made, and bits of [`flag`].
+    #[inline(always)]
+    pub(super) const fn new(cost: u64, grade: Score, route: u16, calls: u8, flags: u8) -> Self {
+        let rest = grade.bits() as u64
+            | (route as u64) << 32
+            | (calls as u64) << 48
+            | (flags as u64) << 56;
+        Self { cost, rest }
+    }
+
+    #[inline(always)]
+    pub(super) const fn grade(self) -> Score {
+        Score::from_bits(self.rest as u32)
+    }
+
+    #[inline(always)]
+    pub(super) const fn route(self) -> u16 {
+        (self.rest >> 32) as u16
+    }
+
+    #[inline(always)]
+    pub(super) const fn calls(self) -> u8 {
+        (self.rest >> 48) as u8
+    }
+
+    #[inline(always)]
+    pub(super) const fn flags(self) -> u8 {
+        (self.rest >> 56) as u8
+    }
 
     /// Why nobody served, if nobody did.
-    #[inline(always)]
     pub(super) fn unserved(self) -> Option<usize> {
-        let code = self.flags >> flag::UNSERVED_SHIFT;
+        let code = self.flags() >> flag::UNSERVED_SHIFT;
         if code == 0 {
             None
         } else {
-            Some(code as usize - 1)
+            Some(usize::from(code) - 1)
         }
     }
 
     /// An unserved request.
-    #[inline(always)]
-    pub(super) fn not_served(why: Unserved, cost: u64, calls: u8) -> Self {
-        Self {
+    pub(super) const fn not_served(why: Unserved, cost: u64, calls: u8) -> Self {
+        Self::new(
             cost,
-            grade: Score::WRONG,
-            route: NO_ROUTE,
+            Score::WRONG,
+            NO_ROUTE,
             calls,
-            flags: (why as u8 + 1) << flag::UNSERVED_SHIFT,
-        }
+            (why as u8 + 1) << flag::UNSERVED_SHIFT,
+        )
     }
 }
 
@@ -157,13 +183,7 @@ pub(super) fn answer(
                     0
                 };
                 let grade = answering.outcomes.grade(end.route, i);
-                return Outcome {
-                    cost: cost.0,
-                    grade,
-                    route: end.route.0,
-                    calls,
-                    flags,
-                };
+                return Outcome::new(cost.0, grade, end.route.0, calls, flags);
             }
             InstantWalk::Undetermined => return Outcome::UNDETERMINED,
             InstantWalk::StepByStep => {}
@@ -235,13 +255,7 @@ pub(super) fn call<L: Log>(
                     flags |= flag::ESCALATED;
                 }
                 let grade = answering.outcomes.grade(served.route, i);
-                return Outcome {
-                    cost: cost.0,
-                    grade,
-                    route: served.route.0,
-                    calls,
-                    flags,
-                };
+                return Outcome::new(cost.0, grade, served.route.0, calls, flags);
             }
             Step::Failed(failure) => {
                 counts.add(seen);

@@ -410,7 +410,7 @@ impl Slice {
 
 #[inline(never)]
 fn add_mirror(tally: &mut Tally, copy: &Outcome) {
-    tally.mirror_calls += u64::from(copy.calls);
+    tally.mirror_calls += u64::from(copy.calls());
     if copy.cost != COST_UNKNOWN {
         tally.mirror_cost_sum += i128::from(copy.cost);
         tally.mirror_cost_square_sum += tallying::square(copy.cost);
@@ -442,16 +442,10 @@ fn oracle(world: &World<'_>, view: &Outcomes, asks: &[Ask], outcomes: &mut Vec<O
             missing |= grade.is_missing();
             let cost = view.cost(route, i);
             let better = best.is_none_or(|best| {
-                (grade, std::cmp::Reverse(cost)) > (best.grade, std::cmp::Reverse(best.cost))
+                (grade, std::cmp::Reverse(cost)) > (best.grade(), std::cmp::Reverse(best.cost))
             });
             if better {
-                best = Some(Outcome {
-                    cost,
-                    grade,
-                    route: route.0,
-                    calls: 1,
-                    flags: 0,
-                });
+                best = Some(Outcome::new(cost, grade, route.0, 1, 0));
             }
         }
         let outcome = match best {

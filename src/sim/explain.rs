@@ -123,7 +123,7 @@ fn story(
         &mut diary,
     );
     lines.append(&mut diary.lines);
-    lines.push(match (outcome.unserved(), outcome.flags) {
+    lines.push(match (outcome.unserved(), outcome.flags()) {
         (Some(why), _) => {
             let why = [
                 "its data may go to no route of the plan",
@@ -137,10 +137,10 @@ fn story(
         }
         _ => format!(
             "result   `{}` answered: {}; {} call{}, {}",
-            world.catalogue.routes[outcome.route as usize].name,
-            grade_text(outcome.grade),
-            outcome.calls,
-            if outcome.calls == 1 { "" } else { "s" },
+            world.catalogue.routes[outcome.route() as usize].name,
+            grade_text(outcome.grade()),
+            outcome.calls(),
+            if outcome.calls() == 1 { "" } else { "s" },
             cost_text(outcome.cost),
         ),
     });
@@ -158,7 +158,7 @@ fn story(
         lines.push(format!(
             "mirror   {}: {}, {}; nobody sees it",
             plan_text(world, &mirror),
-            grade_text(copy.grade),
+            grade_text(copy.grade()),
             cost_text(copy.cost)
         ));
     }

@@ -34,8 +34,8 @@ pub(super) fn add(tally: &mut Tally, outcomes: &[Outcome]) {
     tally.requests += outcomes.len() as u64;
     let (mut flags, mut plain) = (0, true);
     for outcome in outcomes {
-        flags |= outcome.flags;
-        plain &= (outcome.cost < ORDINARY) & outcome.grade.is_binary();
+        flags |= outcome.flags();
+        plain &= (outcome.cost < ORDINARY) & outcome.grade().is_binary();
     }
     if flags != 0 {
         for outcome in outcomes {
@@ -54,9 +54,9 @@ pub(super) fn add(tally: &mut Tally, outcomes: &[Outcome]) {
 }
 
 fn add_flags(tally: &mut Tally, outcome: Outcome) {
-    tally.unverified += u64::from(outcome.flags & flag::UNVERIFIED != 0);
-    tally.escalated += u64::from(outcome.flags & flag::ESCALATED != 0);
-    tally.undetermined += u64::from(outcome.flags & flag::UNDETERMINED != 0);
+    tally.unverified += u64::from(outcome.flags() & flag::UNVERIFIED != 0);
+    tally.escalated += u64::from(outcome.flags() & flag::ESCALATED != 0);
+    tally.undetermined += u64::from(outcome.flags() & flag::UNDETERMINED != 0);
     if let Some(why) = outcome.unserved() {
         tally.unserved[why] += 1;
     }
@@ -69,14 +69,14 @@ fn add_plain(tally: &mut Tally, outcomes: &[Outcome]) {
     // Eight counters of eight bits: an increment of memory would wait for the one before it.
     let mut routes = 0u64;
     for outcome in outcomes {
-        let is_right = outcome.grade == Score::RIGHT;
+        let is_right = outcome.grade() == Score::RIGHT;
         right += u64::from(is_right);
-        calls += u64::from(outcome.calls);
-        calls_square += u64::from(outcome.calls) * u64::from(outcome.calls);
+        calls += u64::from(outcome.calls());
+        calls_square += u64::from(outcome.calls()) * u64::from(outcome.calls());
         cost += outcome.cost;
         right_cost += outcome.cost & u64::from(is_right).wrapping_neg();
         cost_square += u128::from(outcome.cost) * u128::from(outcome.cost);
-        routes += u64::from(outcome.route != NO_ROUTE) << (8 * (outcome.route % PACKED as u16));
+        routes += u64::from(outcome.route() != NO_ROUTE) << (8 * (outcome.route() % PACKED as u16));
     }
     for (route, count) in tally.final_count.iter_mut().enumerate() {
         *count += routes >> (8 * route) & 0xff;
@@ -105,20 +105,20 @@ fn add_plain(tally: &mut Tally, outcomes: &[Outcome]) {
 
 /// Adds one outcome of any sort, but for its flags.
 fn add_one(tally: &mut Tally, outcome: &Outcome) {
-    if let Some(count) = tally.final_count.get_mut(usize::from(outcome.route)) {
+    if let Some(count) = tally.final_count.get_mut(usize::from(outcome.route())) {
         *count += 1;
     }
-    if outcome.flags & flag::UNDETERMINED != 0 {
+    if outcome.flags() & flag::UNDETERMINED != 0 {
         return;
     }
-    tally.calls_sum += u64::from(outcome.calls);
-    tally.calls_square_sum += u64::from(outcome.calls) * u64::from(outcome.calls);
-    let score = outcome.grade.millionths().map(i128::from);
+    tally.calls_sum += u64::from(outcome.calls());
+    tally.calls_square_sum += u64::from(outcome.calls()) * u64::from(outcome.calls());
+    let score = outcome.grade().millionths().map(i128::from);
     match score {
         None => tally.missing += 1,
         Some(score) => {
             tally.graded += 1;
-            tally.fractional += u64::from(!outcome.grade.is_binary());
+            tally.fractional += u64::from(!outcome.grade().is_binary());
             grow(&mut tally.score_sum, score);
             grow(&mut tally.score_square_sum, score * score);
         }
@@ -146,11 +146,12 @@ pub(super) fn add_pairs(pair: &mut PairTally, mine: &[Outcome], theirs: &[Outcom
     let mut counts = [0u64; 4];
     let (mut costed, mut sum, mut squares) = (0u64, 0i128, 0i128);
     for (mine, theirs) in mine.iter().zip(theirs) {
-        if mine.grade.is_binary() && theirs.grade.is_binary() {
-            let cell = usize::from(mine.grade == Score::RIGHT) * 2
-                + usize::from(theirs.grade == Score::RIGHT);
+        if mine.grade().is_binary() && theirs.grade().is_binary() {
+            let cell = usize::from(mine.grade() == Score::RIGHT) * 2
+                + usize::from(theirs.grade() == Score::RIGHT);
             counts[cell] += 1;
-        } else if let (Some(a), Some(b)) = (mine.grade.millionths(), theirs.grade.millionths()) {
+        } else if let (Some(a), Some(b)) = (mine.grade().millionths(), theirs.grade().millionths())
+        {
             let difference = i128::from(a) - i128::from(b);
             pair.graded += 1;
             pair.fractional += 1;
@@ -200,13 +201,7 @@ mod tests {
             1 => (0u32..=1000).prop_map(|n| Score::from_fraction(f64::from(n) / 1000.0).unwrap()),
         ];
         (cost, grade, 0u16..12, 0u8..9, 0u8..8).prop_map(|(cost, grade, route, calls, flags)| {
-            Outcome {
-                cost,
-                grade,
-                route,
-                calls,
-                flags,
-            }
+            Outcome::new(cost, grade, route, calls, flags)
         })
     }
 
@@ -217,8 +212,8 @@ mod tests {
             let plain: Vec<Outcome> = outcomes
                 .iter()
                 .copied()
-                .filter(|one| one.cost != COST_UNKNOWN && one.grade.is_binary() && one.flags & flag::UNDETERMINED == 0)
-                .map(|one| Outcome { route: one.route % 3, ..one })
+                .filter(|one| one.cost != COST_UNKNOWN && one.grade().is_binary() && one.flags() & flag::UNDETERMINED == 0)
+                .map(|one| Outcome::new(one.cost, one.grade(), one.route() % 3, one.calls(), one.flags()))
                 .collect();
             let fresh = |routes| Tally { final_count: vec![0; routes], ..Tally::default() };
             let mut fast = fresh(3);
