@@ -32,23 +32,19 @@ fn grow(sum: &mut i128, by: i128) {
 /// Adds the outcomes of one contestant.
 pub(super) fn add(tally: &mut Tally, outcomes: &[Outcome]) {
     tally.requests += outcomes.len() as u64;
-    let (mut flags, mut plain) = (0, true);
-    for outcome in outcomes {
-        flags |= outcome.flags();
-        plain &= (outcome.cost < ORDINARY) & outcome.grade().is_binary();
-    }
-    if flags != 0 {
-        for outcome in outcomes {
-            add_flags(tally, *outcome);
+    for outcomes in outcomes.chunks(PACKED_MAX) {
+        let sums = PlainSums::of(outcomes);
+        if sums.plain && tally.final_count.len() <= PACKED {
+            sums.add_to(tally, outcomes.len() as u64);
+        } else {
+            for outcome in outcomes {
+                add_one(tally, outcome);
+            }
         }
-    }
-    if plain && tally.final_count.len() <= PACKED {
-        for outcomes in outcomes.chunks(PACKED_MAX) {
-            add_plain(tally, outcomes);
-        }
-    } else {
-        for outcome in outcomes {
-            add_one(tally, outcome);
+        if sums.flags != 0 {
+            for outcome in outcomes {
+                add_flags(tally, *outcome);
+            }
         }
     }
 }
@@ -62,45 +58,80 @@ fn add_flags(tally: &mut Tally, outcome: Outcome) {
     }
 }
 
-/// Adds at most [`PACKED_MAX`] plain outcomes of at most [`PACKED`] routes, but for their flags.
-fn add_plain(tally: &mut Tally, outcomes: &[Outcome]) {
-    let (mut right, mut calls, mut calls_square) = (0u64, 0u64, 0u64);
-    let (mut cost, mut right_cost, mut cost_square) = (0u64, 0u64, 0u128);
-    // Eight counters of eight bits: an increment of memory would wait for the one before it.
-    let mut routes = 0u64;
-    for outcome in outcomes {
-        let is_right = outcome.grade() == Score::RIGHT;
-        right += u64::from(is_right);
-        calls += u64::from(outcome.calls());
-        calls_square += u64::from(outcome.calls()) * u64::from(outcome.calls());
-        cost += outcome.cost;
-        right_cost += outcome.cost & u64::from(is_right).wrapping_neg();
-        cost_square += u128::from(outcome.cost) * u128::from(outcome.cost);
-        routes += u64::from(outcome.route() != NO_ROUTE) << (8 * (outcome.route() % PACKED as u16));
+/// Sums over at most [`PACKED_MAX`] outcomes, right if they are all plain and of at most [`PACKED`] routes.
+struct PlainSums {
+    /// Whether they are all plain. If not, the other sums mean nothing.
+    plain: bool,
+    /// All flags there are.
+    flags: u8,
+    right: u64,
+    calls: u64,
+    calls_square: u64,
+    cost: u64,
+    right_cost: u64,
+    cost_square: u128,
+    /// Eight counters of eight bits: increments of counters in memory would wait for each other.
+    routes: u64,
+}
+
+impl PlainSums {
+    fn of(outcomes: &[Outcome]) -> Self {
+        let mut sums = Self {
+            plain: true,
+            flags: 0,
+            right: 0,
+            calls: 0,
+            calls_square: 0,
+            cost: 0,
+            right_cost: 0,
+            cost_square: 0,
+            routes: 0,
+        };
+        for outcome in outcomes {
+            let is_right = outcome.grade() == Score::RIGHT;
+            let calls = u64::from(outcome.calls());
+            sums.plain &= (outcome.cost < ORDINARY) & outcome.grade().is_binary();
+            sums.flags |= outcome.flags();
+            sums.right += u64::from(is_right);
+            sums.calls += calls;
+            sums.calls_square += calls * calls;
+            // An outcome that is not plain may overflow these; then they are thrown away.
+            sums.cost = sums.cost.wrapping_add(outcome.cost);
+            sums.right_cost = sums
+                .right_cost
+                .wrapping_add(outcome.cost & u64::from(is_right).wrapping_neg());
+            sums.cost_square = sums
+                .cost_square
+                .wrapping_add(u128::from(outcome.cost) * u128::from(outcome.cost));
+            let shift = 8 * (outcome.route() % PACKED as u16);
+            sums.routes = sums
+                .routes
+                .wrapping_add(u64::from(outcome.route() != NO_ROUTE) << shift);
+        }
+        sums
     }
-    for (route, count) in tally.final_count.iter_mut().enumerate() {
-        *count += routes >> (8 * route) & 0xff;
+
+    fn add_to(&self, tally: &mut Tally, n: u64) {
+        for (route, count) in tally.final_count.iter_mut().enumerate() {
+            *count += self.routes >> (8 * route) & 0xff;
+        }
+        let (cost, cost_square) = (i128::from(self.cost), self.cost_square as i128);
+        let score = i128::from(self.right) * ONE;
+        tally.graded += n;
+        grow(&mut tally.score_sum, score);
+        grow(&mut tally.score_square_sum, score * ONE);
+        tally.calls_sum += self.calls;
+        tally.calls_square_sum += self.calls_square;
+        tally.costed += n;
+        grow(&mut tally.cost_sum, cost);
+        grow(&mut tally.cost_square_sum, cost_square);
+        tally.both += n;
+        grow(&mut tally.both_cost_sum, cost);
+        grow(&mut tally.both_cost_square_sum, cost_square);
+        grow(&mut tally.both_score_sum, score);
+        grow(&mut tally.both_score_square_sum, score * ONE);
+        grow(&mut tally.both_cross_sum, i128::from(self.right_cost) * ONE);
     }
-    let n = outcomes.len() as u64;
-    let (cost, cost_square, score) = (
-        i128::from(cost),
-        cost_square as i128,
-        i128::from(right) * ONE,
-    );
-    tally.graded += n;
-    grow(&mut tally.score_sum, score);
-    grow(&mut tally.score_square_sum, score * ONE);
-    tally.calls_sum += calls;
-    tally.calls_square_sum += calls_square;
-    tally.costed += n;
-    grow(&mut tally.cost_sum, cost);
-    grow(&mut tally.cost_square_sum, cost_square);
-    tally.both += n;
-    grow(&mut tally.both_cost_sum, cost);
-    grow(&mut tally.both_cost_square_sum, cost_square);
-    grow(&mut tally.both_score_sum, score);
-    grow(&mut tally.both_score_square_sum, score * ONE);
-    grow(&mut tally.both_cross_sum, i128::from(right_cost) * ONE);
 }
 
 /// Adds one outcome of any sort, but for its flags.

@@ -13,6 +13,15 @@ use crate::units::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EligibleSet(u64);
 
+impl EligibleSet {
+    /// Whether the route is one of them.
+    #[must_use]
+    #[inline(always)]
+    pub fn has(self, route: RouteId) -> bool {
+        self.0 & bit(route) != 0
+    }
+}
+
 /// How an instant walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstantEnd {
@@ -277,6 +286,43 @@ mod tests {
             walks > 500_000 && served > 100_000 && unserved > 10_000,
             "{walks} {served} {unserved}"
         );
+    }
+
+    /// Drivers may take the answer of a single eligible route without walking.
+    #[test]
+    fn a_single_route_is_asked_just_when_it_is_eligible() {
+        let router = router();
+        for input in [5, 15, 25, 99] {
+            let need = Need {
+                input_tokens: Tokens::new(input),
+                output_cap: Tokens::UNKNOWN,
+                tools: false,
+                residency: Regions::ALL,
+                local_only: false,
+                account: None,
+                deadline: None,
+            };
+            let eligible = router.eligible_set(&need);
+            for route in (0..70).map(RouteId) {
+                let mut asked = Vec::new();
+                let walk = Router::instant(
+                    &Plan::single(route),
+                    eligible,
+                    |route| asked.push(route),
+                    |_, _| None,
+                );
+                let served = InstantEnd {
+                    route,
+                    verdict: ServedVerdict::NotAsked,
+                    escalations: 0,
+                };
+                if eligible.has(route) {
+                    assert_eq!((walk, asked), (InstantWalk::Served(served), vec![route]));
+                } else {
+                    assert_eq!((walk, asked), (InstantWalk::StepByStep, vec![]));
+                }
+            }
+        }
     }
 
     #[test]
