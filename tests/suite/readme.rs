@@ -218,6 +218,36 @@ fn every_output_is_what_the_program_prints() {
     assert!(!shown.contains('…'), "its output is shown whole");
 }
 
+#[test]
+fn the_lessons_numbers_are_those_of_the_run() {
+    let arguments = "compare workloads/lesson-recorded.toml -p policies/lesson --format json";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let findings = crate::program::run(&arguments).json();
+    let readme = document("README.md");
+    let (_, table) = readme
+        .split_once("| right answers of 6,000 | USD per 1,000 |\n| --- | --- | ---: | ---: |\n")
+        .expect("the lesson's table");
+    let mut lines = 0;
+    for line in table.lines().take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, _, name, right, usd, _] = cells[..] else {
+            panic!("{line}");
+        };
+        let mut rows = findings["rows"].as_array().unwrap().iter();
+        let row = rows.find(|row| row["policy"] == name.trim_matches('`'));
+        let metrics = &row.unwrap_or_else(|| panic!("{line}"))["metrics"];
+        let value = |metric: &str| metrics[metric]["value"].as_f64().unwrap();
+        assert_eq!(
+            format!("{:.0}", value("accuracy") * 6000.0),
+            right,
+            "{line}"
+        );
+        assert_eq!(format!("{:.3}", value("usd_per_1k")), usd, "{line}");
+        lines += 1;
+    }
+    assert_eq!(lines, 6);
+}
+
 /// A heading as GitHub links to it.
 fn anchor(heading: &str) -> String {
     heading
