@@ -132,6 +132,11 @@ fn numpy() -> Result<f64, String> {
         .ok_or_else(|| "its output has no rate".to_owned())
 }
 
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a bench reports to whoever runs it"
+)]
 fn main() {
     let inputs = inputs();
     let mut criterion = Criterion::default().configure_from_args().sample_size(10);

@@ -179,11 +179,9 @@ impl Router {
             (Phase::Sent, Input::Reply(reply)) => {
                 self.replied(call, reply, now, log);
             }
-            (Phase::Sent, Input::Shown) => {
-                if !call.buffered && !call.shown {
-                    call.shown = true;
-                    log.shown(call.route, call.marks.attempt(), now);
-                }
+            (Phase::Sent, Input::Shown) if !call.buffered && !call.shown => {
+                call.shown = true;
+                log.shown(call.route, call.marks.attempt(), now);
             }
             (Phase::Sent, Input::Fault(fault)) => {
                 self.faulted(call, fault, now, log);

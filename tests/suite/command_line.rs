@@ -141,6 +141,10 @@ fn usage_mistakes_end_with_2_and_help_with_0() {
 
 #[cfg(unix)]
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a program that hangs must not hang its test"
+)]
 fn an_interrupted_run_ends_with_130_and_leaves_nothing_behind() {
     use std::time::{Duration, Instant};
 

@@ -7,6 +7,7 @@ mod given;
 mod intervals;
 mod lesson;
 mod program;
+mod readme;
 mod report;
 mod reproducible;
 mod residency;

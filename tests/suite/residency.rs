@@ -248,7 +248,7 @@ fn every_shipped_policy_is_of_a_known_kind_and_every_workload_is_sound() {
         {
             let relative = path.strip_prefix(project("")).unwrap();
             let workload = crate::given::workload(relative.to_str().unwrap());
-            assert!(workload.len() > 0, "{}", path.display());
+            assert!(!workload.is_empty(), "{}", path.display());
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const LINES_MAX: usize = 650;
 
 /// Module → modules of the crate it may import. `cli` and `main` may import everything.
-const IMPORTS: &[(&str, &[&str])] = &[
+pub(crate) const IMPORTS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("source", &["units"]),
     ("router", &["units"]),
@@ -43,7 +43,7 @@ fn root() -> PathBuf {
 }
 
 /// Every Rust file below a folder, by path.
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
