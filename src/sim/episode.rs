@@ -12,7 +12,7 @@ use crate::units::{Price, Tokens, mix64};
 use crate::workload::{Batch, DrawKey, NO_NAME, Workload};
 
 /// Requests that are drawn and decided together: their columns stay in a core's cache.
-const SLICE: usize = 256;
+const SLICE: usize = 128;
 /// Splits the router's jitter off a request's random word.
 const JITTER: u64 = 0x6a69_7474_6572_2e31;
 

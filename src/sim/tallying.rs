@@ -34,7 +34,7 @@ pub(super) fn add(tally: &mut Tally, outcomes: &[Outcome]) {
     tally.requests += outcomes.len() as u64;
     for outcomes in outcomes.chunks(PACKED_MAX) {
         let sums = PlainSums::of(outcomes);
-        if sums.plain && tally.final_count.len() <= PACKED {
+        if sums.are_plain(outcomes.len()) && tally.final_count.len() <= PACKED {
             sums.add_to(tally, outcomes.len() as u64);
         } else {
             for outcome in outcomes {
@@ -59,56 +59,60 @@ fn add_flags(tally: &mut Tally, outcome: Outcome) {
 }
 
 /// Sums over at most [`PACKED_MAX`] outcomes, right if they are all plain and of at most [`PACKED`] routes.
+///
+/// Small counts share a word: the loop then has few enough sums for all of them to stay in registers.
 struct PlainSums {
-    /// Whether they are all plain. If not, the other sums mean nothing.
-    plain: bool,
-    /// All flags there are.
+    /// Right answers in bits 0 to 15, calls in 16 to 31, calls² in 32 to 55, right or wrong ones in 56 to 63.
+    counts: u64,
+    /// All costs, or-ed.
+    any_cost: u64,
+    /// All flags, or-ed.
     flags: u8,
-    right: u64,
-    calls: u64,
-    calls_square: u64,
     cost: u64,
     right_cost: u64,
     cost_square: u128,
-    /// Eight counters of eight bits: increments of counters in memory would wait for each other.
+    /// Eight counters of eight bits, one for each route.
     routes: u64,
 }
 
 impl PlainSums {
     fn of(outcomes: &[Outcome]) -> Self {
-        let mut sums = Self {
-            plain: true,
-            flags: 0,
-            right: 0,
-            calls: 0,
-            calls_square: 0,
-            cost: 0,
-            right_cost: 0,
-            cost_square: 0,
-            routes: 0,
-        };
+        let (mut counts, mut any_cost, mut flags, mut routes) = (0u64, 0, 0, 0u64);
+        let (mut cost, mut right_cost, mut cost_square) = (0u64, 0u64, 0u128);
         for outcome in outcomes {
-            let is_right = outcome.grade() == Score::RIGHT;
+            let grade = outcome.grade();
+            let is_right = u64::from(grade == Score::RIGHT);
             let calls = u64::from(outcome.calls());
-            sums.plain &= (outcome.cost < ORDINARY) & outcome.grade().is_binary();
-            sums.flags |= outcome.flags();
-            sums.right += u64::from(is_right);
-            sums.calls += calls;
-            sums.calls_square += calls * calls;
+            // 255 · 255² fits the 24 bits of calls².
+            let count =
+                is_right | calls << 16 | (calls * calls) << 32 | u64::from(grade.is_binary()) << 56;
+            counts = counts.wrapping_add(count);
+            any_cost |= outcome.cost;
+            flags |= outcome.flags();
             // An outcome that is not plain may overflow these; then they are thrown away.
-            sums.cost = sums.cost.wrapping_add(outcome.cost);
-            sums.right_cost = sums
-                .right_cost
-                .wrapping_add(outcome.cost & u64::from(is_right).wrapping_neg());
-            sums.cost_square = sums
-                .cost_square
-                .wrapping_add(u128::from(outcome.cost) * u128::from(outcome.cost));
-            let shift = 8 * (outcome.route() % PACKED as u16);
-            sums.routes = sums
-                .routes
-                .wrapping_add(u64::from(outcome.route() != NO_ROUTE) << shift);
+            cost = cost.wrapping_add(outcome.cost);
+            right_cost = right_cost.wrapping_add(outcome.cost & is_right.wrapping_neg());
+            cost_square =
+                cost_square.wrapping_add(u128::from(outcome.cost) * u128::from(outcome.cost));
+            let route = outcome.route();
+            routes =
+                routes.wrapping_add(u64::from(route != NO_ROUTE) << (8 * (route % PACKED as u16)));
         }
-        sums
+        Self {
+            counts,
+            any_cost,
+            flags,
+            cost,
+            right_cost,
+            cost_square,
+            routes,
+        }
+    }
+
+    /// Whether all of the `n` outcomes are right or wrong and of ordinary cost.
+    fn are_plain(&self, n: usize) -> bool {
+        // The bound is a power of two, so it holds for each cost if it holds for all their bits.
+        self.counts >> 56 == n as u64 && self.any_cost < ORDINARY
     }
 
     fn add_to(&self, tally: &mut Tally, n: u64) {
@@ -116,12 +120,12 @@ impl PlainSums {
             *count += self.routes >> (8 * route) & 0xff;
         }
         let (cost, cost_square) = (i128::from(self.cost), self.cost_square as i128);
-        let score = i128::from(self.right) * ONE;
+        let score = i128::from(self.counts & 0xffff) * ONE;
         tally.graded += n;
         grow(&mut tally.score_sum, score);
         grow(&mut tally.score_square_sum, score * ONE);
-        tally.calls_sum += self.calls;
-        tally.calls_square_sum += self.calls_square;
+        tally.calls_sum += self.counts >> 16 & 0xffff;
+        tally.calls_square_sum += self.counts >> 32 & 0xff_ffff;
         tally.costed += n;
         grow(&mut tally.cost_sum, cost);
         grow(&mut tally.cost_square_sum, cost_square);
