@@ -26,7 +26,7 @@ pub use task_means::TaskMeans;
 
 use crate::catalogue::Catalogue;
 use crate::router::{FaultKind, Need, Plan, RouteId, Usage, VerifierId};
-use crate::source::{At, Diagnostic, Diagnostics, Table};
+use crate::source::{At, Diagnostic, Table, describe_list, nearest};
 use crate::units::{Duration, Score, Tokens, mix64, name_key};
 use crate::verify::Verifier;
 
@@ -202,7 +202,7 @@ pub trait Spec: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Builds the policy for one workload. What looks odd (a task that never occurs) becomes a warning.
+    /// Builds the policy for one workload.
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy>;
 
     /// Names of routes the policy may send requests to.
@@ -223,8 +223,9 @@ pub struct Setup<'a> {
     pub lab: &'a dyn Lab,
     /// Verifiers of the policies built so far; a [`VerifierId`] is an index into this list.
     pub verifiers: Vec<Verifier>,
-    /// What looks odd.
-    pub warnings: Diagnostics,
+    /// Names of the policy that no request of the workload has, with what they were meant to be: most
+    /// often harmless, sometimes a slip of the pen.
+    absent: Vec<(&'static str, At<String>)>,
     /// Path of the policy being built, for its draws.
     pub path: String,
 }
@@ -254,7 +255,7 @@ impl<'a> Setup<'a> {
             languages,
             lab,
             verifiers: Vec::new(),
-            warnings: Diagnostics::default(),
+            absent: Vec::new(),
             path: String::new(),
         }
     }
@@ -286,43 +287,75 @@ impl<'a> Setup<'a> {
         VerifierId((self.verifiers.len() - 1) as u8)
     }
 
-    /// Index of a task by name; a task that never occurs is a warning and `None`.
+    /// Index of a task by name; one that never occurs is `None`.
     pub fn task(&mut self, name: &At<String>) -> Option<u16> {
-        index_of("task", name, self.tasks, &mut self.warnings)
+        index_of("task", name, self.tasks, &mut self.absent)
     }
 
     /// Index of a tenant by name; one that never occurs is `None`.
     pub fn tenant(&mut self, name: &At<String>) -> Option<u16> {
-        index_of("tenant", name, self.tenants, &mut self.warnings)
+        index_of("tenant", name, self.tenants, &mut self.absent)
     }
 
     /// Index of a language by name; one that never occurs is `None`.
     pub fn language(&mut self, name: &At<String>) -> Option<u16> {
-        index_of("language", name, self.languages, &mut self.warnings)
+        index_of("language", name, self.languages, &mut self.absent)
     }
 }
 
 fn index_of(
-    what: &str,
+    what: &'static str,
     name: &At<String>,
     known: &[String],
-    warnings: &mut Diagnostics,
+    absent: &mut Vec<(&'static str, At<String>)>,
 ) -> Option<u16> {
     let found = known.iter().position(|known| *known == name.value);
-    if found.is_none() {
-        let mut warning = Diagnostic::warning(format!(
-            "no request of this workload has {what} `{}`",
-            name.value
-        ))
-        .at(name.location.clone());
-        if let Some(near) = crate::source::nearest(&name.value, known.iter().map(String::as_str)) {
-            warning = warning.help(format!("did you mean `{near}`?"));
-        }
-        if !warnings.0.contains(&warning) {
-            warnings.push(warning);
-        }
+    if found.is_none() && !absent.iter().any(|(_, other)| other == name) {
+        absent.push((what, name.clone()));
     }
     found.map(|index| index as u16)
+}
+
+impl Setup<'_> {
+    /// One warning for each sort of name that never occurs, not one for each name.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Diagnostic> {
+        let sorts = [
+            ("task", self.tasks),
+            ("tenant", self.tenants),
+            ("language", self.languages),
+        ];
+        let mut warnings = Vec::new();
+        for (what, known) in sorts {
+            let absent: Vec<&At<String>> = self
+                .absent
+                .iter()
+                .filter(|(sort, _)| *sort == what)
+                .map(|(_, name)| name)
+                .collect();
+            let Some(first) = absent.first() else {
+                continue;
+            };
+            let mut names: Vec<&str> = Vec::new();
+            for name in &absent {
+                if !names.contains(&name.value.as_str()) {
+                    names.push(&name.value);
+                }
+            }
+            let mut warning = Diagnostic::warning(format!(
+                "no request of this workload has {what} {}",
+                describe_list(names.iter().copied())
+            ))
+            .at(first.location.clone());
+            for name in &names {
+                if let Some(near) = nearest(name, known.iter().map(String::as_str)) {
+                    warning = warning.help(format!("did you mean `{near}` instead of `{name}`?"));
+                }
+            }
+            warnings.push(warning);
+        }
+        warnings
+    }
 }
 
 /// Labelled examples of one task answered by one route.

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Exit;
 use super::inputs::{self, Inputs};
 use super::screen::Screen;
-use crate::report::{self, Manifest, Options, Outcome, Renderer};
+use crate::report::{self, Manifest, Options, Outcome, RENDERERS, Renderer};
 use crate::sim::{self, Experiment, Stopped};
 use crate::source::{Diagnostic, Diagnostics};
 
@@ -40,7 +41,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = parse_volume)]
     volume: Option<f64>,
     /// How the result is printed.
-    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "markdown", "csv", "json"])]
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = PossibleValuesParser::new(RENDERERS.iter().map(|renderer| renderer.name)))]
     format: String,
     /// Also write all formats and a manifest to this folder.
     #[arg(long, value_name = "DIR")]

@@ -196,7 +196,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "undetermined",
         unit: Unit::Share,
-        about: "Requests whose course is unknown: a verifier would have met an ungraded answer.",
+        about: "Requests whose course is unknown: a verifier (or the oracle) met an answer without a grade.",
         point: |t| Point::share(t.undetermined, t.requests),
     },
 ];

@@ -154,7 +154,7 @@ fn notes(contestant: &Contestant, total: &Tally, pooling: &Pooling) -> Vec<Strin
     let (all, determined) = (count(total.requests), total.determined());
     if total.undetermined > 0 {
         notes.push(format!(
-            "{} of {all} requests are undetermined (a verifier would have met an ungraded answer) and left out",
+            "{} of {all} requests are undetermined (an answer that decides what comes next has no grade) and left out",
             count(total.undetermined)
         ));
     }

@@ -12,7 +12,7 @@ pub(super) fn summary(
     minimize: Option<Measure>,
 ) -> String {
     let answer = match minimize {
-        Some(measure) => best_in(findings, measure),
+        Some(measure) => best_in(findings, measure, volume),
         None => cheapest(findings, volume),
     };
     if findings.rows.iter().any(|row| !row.control) {
@@ -145,7 +145,7 @@ fn nobody(findings: &Findings, baseline: &str, policies: &[&Paired], margin: &st
 }
 
 /// The policy with the lowest value of one measure among those that meet every requirement.
-fn best_in(findings: &Findings, measure: Measure) -> String {
+fn best_in(findings: &Findings, measure: Measure, volume: Option<f64>) -> String {
     let name = match measure {
         Measure::Metric(metric) => metric.name.to_owned(),
         Measure::FinalShare(route) => format!("final_share.{}", findings.routes[route]),
@@ -184,17 +184,29 @@ fn best_in(findings: &Findings, measure: Measure) -> String {
         " shown to meet every requirement".to_owned()
     };
     match best {
-        Some((row, estimate, _)) => format!(
-            "{} is {}{requirement}, {name} {} ({}).",
-            row.policy,
-            superlative(
-                &format!("lowest in {name}"),
-                qualified.len(),
-                policies.len()
-            ),
-            in_unit(measure.unit(), estimate),
-            footing(findings, estimate.n),
-        ),
+        Some((row, estimate, _)) => {
+            let total =
+                volume
+                    .zip(usd_per_1k(Some(row)))
+                    .map_or_else(String::new, |(volume, usd)| {
+                        format!(
+                            " At {} requests: {} USD.",
+                            decimal(volume, 0),
+                            decimal(usd * volume / 1000.0, 0)
+                        )
+                    });
+            format!(
+                "{} is {}{requirement}, {name} {} ({}).{total}",
+                row.policy,
+                superlative(
+                    &format!("lowest in {name}"),
+                    qualified.len(),
+                    policies.len()
+                ),
+                in_unit(measure.unit(), estimate),
+                footing(findings, estimate.n),
+            )
+        }
         None => format!(
             "{name} is {UNKNOWN} for {} of {} policies{requirement}.",
             whole(qualified.len() as u64),

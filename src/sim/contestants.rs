@@ -202,7 +202,7 @@ fn train(
             lab,
         );
         per_fold.push(setup.build(spec));
-        for warning in setup.warnings.0 {
+        for warning in setup.warnings() {
             if !warnings.0.contains(&warning) {
                 warnings.push(warning);
             }

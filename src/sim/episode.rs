@@ -8,7 +8,7 @@ use crate::policy::{Ask, Decision, Policy};
 use crate::router::{EligibleSet, Need, Plan, RouteId, Router};
 use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::stats::{PairTally, Tally, Unserved};
-use crate::units::{Price, Tokens, mix64};
+use crate::units::{Price, Score, Tokens, mix64};
 use crate::workload::{Batch, DrawKey, NO_NAME, Workload};
 
 /// Requests that are drawn and decided together: their columns stay in a core's cache.
@@ -428,30 +428,31 @@ fn add_mirror(tally: &mut Tally, copy: &Outcome) {
     }
 }
 
-/// The best grade among the routes that can serve, ties to the cheaper. A route that nobody graded
-/// might have been the best one, so then nothing can be said.
+/// The best grade among the routes that can serve, ties to the cheaper. A route without a grade might
+/// have been the best one; unless a route that is no dearer was right, nothing can be said.
 fn oracle(world: &World<'_>, view: &Outcomes, asks: &[Ask], outcomes: &mut Vec<Outcome>) {
     for (i, ask) in asks.iter().enumerate() {
         let mut best: Option<Outcome> = None;
-        let mut missing = false;
-        let mut allowed = false;
-        let mut residency_only = false;
+        // Least cost among the routes without a grade; one of unknown cost may have been free.
+        let mut ungraded: Option<u64> = None;
+        let mut refused = false;
         for (index, column) in world.world.iter().enumerate() {
             let route = RouteId(index as u16);
             if *column == NOT_IN_WORLD {
                 continue;
             }
-            let known = &world.catalogue.routes[index];
-            let may = known.residency.is_subset_of(ask.need.residency)
-                && (known.local || !ask.need.local_only);
-            allowed |= may;
             if !world.catalogue.can_serve(route, &ask.need) {
-                residency_only |= !may;
+                let known = &world.catalogue.routes[index];
+                refused |= !known.residency.is_subset_of(ask.need.residency)
+                    || (ask.need.local_only && !known.local);
                 continue;
             }
-            let grade = view.grade(route, i);
-            missing |= grade.is_missing();
-            let cost = view.cost(route, i);
+            let (grade, cost) = (view.grade(route, i), view.cost(route, i));
+            if grade.is_missing() {
+                let cost = if cost == COST_UNKNOWN { 0 } else { cost };
+                ungraded = Some(ungraded.map_or(cost, |least| least.min(cost)));
+                continue;
+            }
             let better = best.is_none_or(|best| {
                 (grade, std::cmp::Reverse(cost)) > (best.grade(), std::cmp::Reverse(best.cost))
             });
@@ -459,14 +460,16 @@ fn oracle(world: &World<'_>, view: &Outcomes, asks: &[Ask], outcomes: &mut Vec<O
                 best = Some(Outcome::new(cost, grade, route.0, 1, 0));
             }
         }
-        let outcome = match best {
-            _ if missing => Outcome::UNDETERMINED,
-            Some(best) => best,
-            None if residency_only && !allowed => {
-                Outcome::not_served(Unserved::RefusedByResidency, 0, 0)
-            }
-            None => Outcome::not_served(Unserved::NoCapableRoute, 0, 0),
+        let settled = |best: &Outcome| {
+            ungraded.is_none_or(|least| best.grade() == Score::RIGHT && best.cost <= least)
         };
-        outcomes.push(outcome);
+        outcomes.push(match best {
+            Some(best) if settled(&best) => best,
+            _ if ungraded.is_some() => Outcome::UNDETERMINED,
+            // The same reasons as the router's: a plan that names a route which the data may not
+            // reach was refused, whatever else was wrong with the others.
+            _ if refused => Outcome::not_served(Unserved::RefusedByResidency, 0, 0),
+            _ => Outcome::not_served(Unserved::NoCapableRoute, 0, 0),
+        });
     }
 }

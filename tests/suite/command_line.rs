@@ -479,7 +479,7 @@ fn quiet_leaves_out_warnings_and_remarks_but_not_errors() {
         loud.stderr
             .contains("warning: no request of this workload has task `faqs`")
     );
-    assert!(loud.stderr.contains("did you mean `faq`?"));
+    assert!(loud.stderr.contains("did you mean `faq` instead of"));
     let quiet = run(&[&arguments[..], &["--quiet"]].concat());
     assert_eq!(quiet.stderr, "");
     assert_eq!(quiet.fine(), loud.fine());

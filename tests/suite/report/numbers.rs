@@ -407,7 +407,7 @@ fn what_nobody_graded_is_counted_and_left_out() {
     assert_close(metric(&findings, "p", "missing").value, 10.0 / 105.0, 1e-12);
     assert_eq!(findings.paired[0].accuracy_difference.n, 90);
     for note in [
-        "p: 5 of 105 requests are undetermined (a verifier would have met an ungraded answer) and left out",
+        "p: 5 of 105 requests are undetermined (an answer that decides what comes next has no grade) and left out",
         "p: 10 of 105 final answers have no grade and are left out of accuracy",
     ] {
         assert!(
