@@ -118,6 +118,19 @@ impl DrawPath {
     }
 }
 
+impl Unit {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::User => "user",
+            Self::Session => "session",
+            Self::Tenant => "tenant",
+        }
+    }
+}
+
 impl Ask {
     /// A uniform 32-bit number of this request (or its user, …) for the policy at `path`. It does not
     /// depend on which draws were made before.
@@ -200,6 +213,12 @@ pub trait Spec: Send + Sync + fmt::Debug {
     /// Whether building it takes labelled examples.
     fn trains(&self) -> bool {
         false
+    }
+
+    /// What requests share a draw of this policy, if any do: then a few lucky or unlucky units can move
+    /// its numbers, and more requests of the same units do not help.
+    fn sticks_to(&self) -> Option<Unit> {
+        None
     }
 
     /// Builds the policy for one workload.

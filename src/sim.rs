@@ -56,6 +56,9 @@ pub struct Contestant {
     pub control: bool,
     /// Whether it learnt from labelled examples, redrawn in each replicate.
     pub trained: bool,
+    /// The unit (`user`, `tenant`, …) whose requests share one draw of the policy, if any do: its
+    /// numbers then depend on the luck of few draws, which more requests of the same units do not even out.
+    pub sticks_to: Option<&'static str>,
     /// `Some(route)` for the control `always-<route>`.
     pub always: Option<u16>,
     /// Why its metrics cannot be computed on this data, if so (its tallies are then empty).

@@ -63,6 +63,14 @@ impl Spec for CanarySpec {
         self.base.trains()
     }
 
+    fn sticks_to(&self) -> Option<Unit> {
+        if self.stick_to == Unit::Request {
+            self.base.sticks_to()
+        } else {
+            Some(self.stick_to)
+        }
+    }
+
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
         let path = setup.draw_path();
         setup.path.push_str(".base");

@@ -48,6 +48,10 @@ impl Spec for ShadowSpec {
         self.base.trains()
     }
 
+    fn sticks_to(&self) -> Option<super::Unit> {
+        self.base.sticks_to()
+    }
+
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
         let path = setup.draw_path();
         let tasks = self

@@ -3,7 +3,7 @@
 use super::episode::World;
 use super::lab::WorldLab;
 use super::{Contestant, Experiment};
-use crate::policy::{Examples, Lab, Length, Policy, Setup, Spec, TaskMeans, always};
+use crate::policy::{Examples, Lab, Length, Policy, Setup, Spec, TaskMeans, Unit, always};
 use crate::router::RouteId;
 use crate::source::{Diagnostic, Diagnostics, describe_list, nearest};
 use crate::standin::outcome::NOT_IN_WORLD;
@@ -50,6 +50,7 @@ struct Entrant {
     kind: &'static str,
     control: bool,
     trained: bool,
+    sticks_to: Option<&'static str>,
     always: Option<u16>,
     unavailable: Option<String>,
     runner: Runner,
@@ -83,6 +84,7 @@ impl Field {
                 kind: policy.spec.kind(),
                 control: false,
                 trained: policy.spec.trains(),
+                sticks_to: policy.spec.sticks_to().map(Unit::name),
                 always: None,
                 unavailable: None,
                 runner,
@@ -119,6 +121,7 @@ impl Field {
                 kind: entrant.kind,
                 control: entrant.control,
                 trained: entrant.trained,
+                sticks_to: entrant.sticks_to,
                 always: entrant.always,
                 unavailable: entrant.unavailable.clone(),
                 tallies: Vec::new(),
@@ -227,6 +230,7 @@ fn controls(experiment: &Experiment<'_>, world: &World<'_>, labs: &[WorldLab<'_>
         kind,
         control: true,
         trained: false,
+        sticks_to: None,
         always: None,
         unavailable: None,
         runner,

@@ -125,6 +125,7 @@ pub(crate) fn experiment(
                 kind,
                 control: always(name).is_some() || *kind == "oracle",
                 trained: false,
+                sticks_to: None,
                 always: always(name).map(|route| route as u16),
                 unavailable: None,
                 tallies: vec![tally(all, routes.len())],
