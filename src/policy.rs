@@ -19,6 +19,7 @@ mod task_means;
 
 use std::fmt;
 
+pub(crate) use choice::cheapest_first;
 pub(crate) use fixed::always;
 pub use length::Length;
 pub use parse::{Names, PolicyFile, parse, parse_kind};
@@ -141,6 +142,8 @@ impl Ask {
             Unit::Request => self.word,
             Unit::User => mix64(self.user ^ self.key),
             Unit::Session => mix64(self.session ^ self.key.rotate_left(17)),
+            // Requests without a tenant are not one tenant: each is drawn by itself.
+            Unit::Tenant if self.tenant == u16::MAX => self.word,
             Unit::Tenant => mix64(u64::from(self.tenant) ^ self.key.rotate_left(34)),
         };
         (mix64(word ^ path.0) >> 32) as u32
@@ -210,8 +213,13 @@ pub trait Spec: Send + Sync + fmt::Debug {
     /// Name of the kind.
     fn kind(&self) -> &'static str;
 
-    /// Whether building it takes labelled examples.
-    fn trains(&self) -> bool {
+    /// Whether building it for these tasks takes labelled examples.
+    fn trains(&self, _tasks: &[String]) -> bool {
+        false
+    }
+
+    /// Whether it sends copies of requests to anybody.
+    fn mirrors(&self) -> bool {
         false
     }
 
@@ -242,6 +250,10 @@ pub struct Setup<'a> {
     pub lab: &'a dyn Lab,
     /// Verifiers of the policies built so far; a [`VerifierId`] is an index into this list.
     pub verifiers: Vec<Verifier>,
+    /// Whether requests come with a hint of their difficulty.
+    pub difficulty_hints: bool,
+    /// What else looks odd.
+    remarks: Vec<Diagnostic>,
     /// Names of the policy that no request of the workload has, with what they were meant to be: most
     /// often harmless, sometimes a slip of the pen.
     absent: Vec<(&'static str, At<String>)>,
@@ -274,6 +286,8 @@ impl<'a> Setup<'a> {
             languages,
             lab,
             verifiers: Vec::new(),
+            difficulty_hints: true,
+            remarks: Vec::new(),
             absent: Vec::new(),
             path: String::new(),
         }
@@ -289,6 +303,13 @@ impl<'a> Setup<'a> {
         let policy = spec.build(self);
         self.path.truncate(outer);
         policy
+    }
+
+    /// Says that something about the policy looks odd for this workload.
+    pub fn remark(&mut self, remark: Diagnostic) {
+        if !self.remarks.contains(&remark) {
+            self.remarks.push(remark);
+        }
     }
 
     /// The draw path of the policy being built.
@@ -336,7 +357,7 @@ fn index_of(
 }
 
 impl Setup<'_> {
-    /// One warning for each sort of name that never occurs, not one for each name.
+    /// What looks odd: the remarks, and one warning for each sort of name that never occurs.
     #[must_use]
     pub fn warnings(&self) -> Vec<Diagnostic> {
         let sorts = [
@@ -344,7 +365,7 @@ impl Setup<'_> {
             ("tenant", self.tenants),
             ("language", self.languages),
         ];
-        let mut warnings = Vec::new();
+        let mut warnings = self.remarks.clone();
         for (what, known) in sorts {
             let absent: Vec<&At<String>> = self
                 .absent
@@ -390,9 +411,24 @@ pub struct Examples {
     pub input_tokens_sum: u64,
     /// Σ of their answers' tokens.
     pub output_tokens_sum: u64,
+    /// Examples whose cost was recorded.
+    pub costs_known: u64,
+    /// Σ of their costs, in 10⁻¹² USD.
+    pub cost_sum: u128,
 }
 
 impl Examples {
+    /// These and the other ones together.
+    pub fn add(&mut self, other: &Self) {
+        self.graded += other.graded;
+        self.score_sum += other.score_sum;
+        self.tokens_known += other.tokens_known;
+        self.input_tokens_sum += other.input_tokens_sum;
+        self.output_tokens_sum += other.output_tokens_sum;
+        self.costs_known += other.costs_known;
+        self.cost_sum += other.cost_sum;
+    }
+
     /// Whether the mean grade reaches `target` millionths, decided in integers. No examples reach nothing.
     #[must_use]
     pub fn reach(&self, target_millionths: u64) -> bool {

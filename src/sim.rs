@@ -20,7 +20,7 @@ use rayon::prelude::*;
 use crate::catalogue::{Catalogue, Requirement};
 use crate::policy::PolicyFile;
 use crate::router::RouteId;
-use crate::source::{Diagnostic, Diagnostics, Location, describe_list};
+use crate::source::{Diagnostic, Diagnostics, Location, describe_list, nearest};
 use crate::standin::outcome::NOT_IN_WORLD;
 use crate::stats::{PairTally, Tally};
 use crate::units::mix64;
@@ -131,7 +131,7 @@ pub enum Stopped {
 ///
 /// What [`run`] would report as [`Stopped::Invalid`], but for the baseline.
 pub fn contestants(experiment: &Experiment<'_>) -> Result<Vec<String>, Diagnostics> {
-    prepare(experiment)?;
+    prepare(experiment, &mut Diagnostics::default())?;
     Ok(contestants::names(experiment))
 }
 
@@ -147,7 +147,7 @@ pub fn run(
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
 ) -> Result<Results, Stopped> {
-    let world = prepare(experiment).map_err(Stopped::Invalid)?;
+    let world = prepare(experiment, warnings).map_err(Stopped::Invalid)?;
     let requests = if experiment.workload.is_recorded() {
         experiment.requests.min(experiment.workload.len())
     } else {
@@ -173,6 +173,12 @@ pub fn run(
         baselines,
         notes: experiment.workload.notes().to_vec(),
     };
+    let rows = experiment.workload.len();
+    if experiment.workload.is_recorded() && requests < rows {
+        results.notes.push(format!(
+            "only the first {requests} of {rows} rows were used; if the file is sorted they are no fair sample"
+        ));
+    }
     let mut first = Some(first);
     for replicate in 0..replicates {
         // Warnings are the same in every replicate, so only the first one's are kept.
@@ -246,7 +252,10 @@ fn run_field(
 }
 
 /// Resolves names between catalogue and workload; everything that does not fit is reported at once.
-fn prepare<'a>(experiment: &Experiment<'a>) -> Result<World<'a>, Diagnostics> {
+fn prepare<'a>(
+    experiment: &Experiment<'a>,
+    warnings: &mut Diagnostics,
+) -> Result<World<'a>, Diagnostics> {
     let (catalogue, workload) = (experiment.catalogue, experiment.workload);
     let mut wrong = Diagnostics::default();
     let world: Vec<u16> = catalogue
@@ -346,9 +355,44 @@ fn prepare<'a>(experiment: &Experiment<'a>) -> Result<World<'a>, Diagnostics> {
             ));
         }
     }
+    let mut unmatched = Vec::new();
+    let sorts = [
+        ("tenant", &catalogue.tenants, &workload.tenants),
+        (
+            "data class",
+            &catalogue.data_classes,
+            &workload.data_classes,
+        ),
+    ];
+    for (what, rules, known) in sorts {
+        for rule in rules.keys().filter(|rule| !known.contains(rule)) {
+            // Data may well not hold every tenant; a name that is nearly one of its tenants is a slip, and
+            // it would leave that tenant's data without its rule.
+            let near = nearest(rule, known.iter().map(String::as_str));
+            let Some(near) = near.filter(|near| !rules.contains_key(*near)) else {
+                continue;
+            };
+            let text = format!(
+                "no request has {what} `{rule}`, for which the catalogue has a rule, but some have {what} `{near}`"
+            );
+            let help = "write the two names alike: a rule holds for the name as it is written";
+            if near.eq_ignore_ascii_case(rule) {
+                wrong.push(in_catalogue(Diagnostic::error(text).help(help)));
+            } else {
+                unmatched.push(in_catalogue(Diagnostic::warning(text).help(help)));
+            }
+        }
+    }
+    if workload.tenants.is_empty() && !catalogue.tenants.is_empty() {
+        unmatched.push(in_catalogue(Diagnostic::warning(format!(
+            "no request of workload `{}` has a tenant, so the catalogue's rules for tenants hold for nobody",
+            workload.name
+        ))));
+    }
     if wrong.has_errors() {
         return Err(wrong);
     }
+    warnings.0.append(&mut unmatched);
     Ok(World {
         catalogue,
         workload,
@@ -365,4 +409,6 @@ fn is_control(name: &str, catalogue: &Catalogue) -> bool {
     let route = name.strip_prefix("always-");
     route.is_some_and(|route| catalogue.find(route).is_some())
         || ["length", "task-means", "oracle"].contains(&name)
+        || name.starts_with("random-mix:")
+        || name.starts_with("cost-matched-mix:")
 }

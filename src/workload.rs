@@ -152,11 +152,15 @@ pub struct Examples {
     pub output_tokens_sum: u64,
     /// How many those are.
     pub tokens_known: u64,
+    /// Examples whose cost was recorded.
+    pub costs_known: u64,
+    /// Sum of their costs, in 10⁻¹² USD.
+    pub cost_sum: u128,
 }
 
 impl Examples {
     /// Adds one example. A missing grade adds nothing.
-    fn add(&mut self, grade: Score, input: Tokens, output: Tokens) {
+    fn add(&mut self, grade: Score, input: Tokens, output: Tokens, cost: Option<Usd>) {
         let Some(millionths) = grade.millionths() else {
             return;
         };
@@ -166,6 +170,10 @@ impl Examples {
             self.input_tokens_sum += u64::from(input);
             self.output_tokens_sum += u64::from(output);
             self.tokens_known += 1;
+        }
+        if let Some(cost) = cost {
+            self.cost_sum += u128::from(cost.0);
+            self.costs_known += 1;
         }
     }
 

@@ -229,6 +229,7 @@ fn simulate(
     })?;
     let results =
         pool.install(|| sim::run(experiment, warnings, &|done| progress.inc(done), &stop));
+    let done = progress.position();
     progress.finish_and_clear();
     results.map_err(|stopped| match stopped {
         Stopped::Invalid(found) => {
@@ -238,7 +239,7 @@ fn simulate(
         Stopped::Interrupted => {
             screen.say(&format!(
                 "interrupted after {} of {total} requests; nothing was written",
-                progress.position()
+                done
             ));
             Exit::Interrupted
         }

@@ -3,7 +3,7 @@
 use super::choice::read_fallback;
 use super::{Ask, Decision, DrawPath, Kind, Names, Policy, Setup, Spec, Unit, Why, parse_kind};
 use crate::router::{LEGS_MAX, Leg, Plan, RouteId, Target};
-use crate::source::Table;
+use crate::source::{Diagnostic, Location, Table};
 
 pub(super) const KIND: Kind = Kind {
     name: "canary",
@@ -20,6 +20,7 @@ struct CanarySpec {
     stick_to: Unit,
     fallback: Vec<RouteId>,
     base: Box<dyn Spec>,
+    location: Location,
 }
 
 fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
@@ -44,8 +45,10 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     let base = table
         .require("base")
         .and_then(|value| parse_kind(&value, names));
+    let location = table.location();
     table.finish();
     Some(Box::new(CanarySpec {
+        location,
         candidate: candidate?,
         weight: weight?,
         stick_to: stick_to.unwrap_or(Unit::User),
@@ -59,8 +62,12 @@ impl Spec for CanarySpec {
         KIND.name
     }
 
-    fn trains(&self) -> bool {
-        self.base.trains()
+    fn trains(&self, tasks: &[String]) -> bool {
+        self.base.trains(tasks)
+    }
+
+    fn mirrors(&self) -> bool {
+        self.base.mirrors()
     }
 
     fn sticks_to(&self) -> Option<Unit> {
@@ -73,6 +80,14 @@ impl Spec for CanarySpec {
 
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
         let path = setup.draw_path();
+        if self.stick_to == Unit::Tenant && setup.tenants.is_empty() {
+            setup.remark(
+                Diagnostic::warning(
+                    "no request of this workload has a tenant, so the canary's slice is drawn request by request",
+                )
+                .at(self.location.clone()),
+            );
+        }
         setup.path.push_str(".base");
         let base = setup.build(&*self.base);
         setup.path.truncate(setup.path.len() - ".base".len());

@@ -4,7 +4,7 @@ use super::choice::{Plans, expected_cost, read_fallback};
 use super::{Ask, Decision, Kind, Names, Policy, Setup, Spec, Why};
 use crate::catalogue::{Catalogue, Fit};
 use crate::router::RouteId;
-use crate::source::{At, Table};
+use crate::source::{At, Diagnostic, Location, Table};
 
 pub(super) const KIND: Kind = Kind {
     name: "capability-cost",
@@ -36,6 +36,7 @@ struct CapabilityCostSpec {
     latency_max_s: Option<f64>,
     usd_per_second: f64,
     fallback: Vec<RouteId>,
+    location: Location,
 }
 
 fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
@@ -102,8 +103,10 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
         table.error("`latency_max_s` and `usd_per_second` need `latency_p50_s`: what is the policy to go by?");
     }
     let fallback = read_fallback(&mut table, names);
+    let location = table.location();
     table.finish();
     Some(Box::new(CapabilityCostSpec {
+        location,
         target: target?,
         slope,
         otherwise: otherwise?,
@@ -123,6 +126,14 @@ impl Spec for CapabilityCostSpec {
 
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
         let plans = Plans::new(setup.catalogue, &self.fallback);
+        if !setup.difficulty_hints {
+            setup.remark(
+                Diagnostic::warning(
+                    "no request of this workload has a difficulty hint, so all of them go to `otherwise`",
+                )
+                .at(self.location.clone()),
+            );
+        }
         let mut output_tokens = vec![OUTPUT_TOKENS; setup.tasks.len()];
         for (task, tokens) in &self.output_tokens {
             if let Some(index) = setup.task(task) {

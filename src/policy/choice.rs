@@ -5,7 +5,7 @@ use crate::catalogue::Catalogue;
 use crate::router::{LEGS_MAX, Plan, RouteId};
 use crate::source::Table;
 
-use super::Names;
+use super::{Examples, Names};
 
 /// A ready plan for every route: the route, then the fallbacks that are not the route itself.
 #[derive(Clone, Debug)]
@@ -61,15 +61,88 @@ pub(super) fn expected_cost(catalogue: &Catalogue, route: RouteId, input: f64, o
     }
 }
 
-/// All routes, cheapest first for a prompt of `input` and an answer of `output` tokens; ties keep the
-/// catalogue's order.
-pub(super) fn cheapest_first(catalogue: &Catalogue, input: f64, output: f64) -> Vec<RouteId> {
-    let mut routes: Vec<RouteId> = (0..catalogue.routes.len())
-        .map(|index| RouteId(index as u16))
+/// The candidates from cheap to dear, by what a call costs on their labelled examples: the recorded cost
+/// if there is one, else list price times the tokens seen. A route whose cost nobody knows comes after all
+/// whose cost is known, in the order of list prices. Ties keep the order given.
+pub(crate) fn cheapest_first(
+    catalogue: &Catalogue,
+    candidates: &[(RouteId, Examples)],
+) -> Vec<RouteId> {
+    let cost = |route: RouteId, seen: &Examples| {
+        if seen.costs_known > 0 {
+            seen.cost_sum as f64 / seen.costs_known as f64
+        } else if seen.tokens_known > 0 {
+            let known = seen.tokens_known as f64;
+            let (input, output) = (
+                seen.input_tokens_sum as f64 / known,
+                seen.output_tokens_sum as f64 / known,
+            );
+            expected_cost(catalogue, route, input, output)
+        } else {
+            f64::INFINITY
+        }
+    };
+    let mut order: Vec<(f64, f64, RouteId)> = candidates
+        .iter()
+        .map(|(route, seen)| {
+            (
+                cost(*route, seen),
+                expected_cost(catalogue, *route, 1.0, 1.0),
+                *route,
+            )
+        })
         .collect();
-    routes.sort_by(|a, b| {
-        expected_cost(catalogue, *a, input, output)
-            .total_cmp(&expected_cost(catalogue, *b, input, output))
-    });
-    routes
+    order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    order.into_iter().map(|(_, _, route)| route).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(
+        tokens_known: u64,
+        output_tokens_sum: u64,
+        costs_known: u64,
+        cost_sum: u128,
+    ) -> Examples {
+        Examples {
+            graded: 10,
+            tokens_known,
+            input_tokens_sum: 0,
+            output_tokens_sum,
+            costs_known,
+            cost_sum,
+            ..Examples::default()
+        }
+    }
+
+    #[test]
+    fn a_route_of_unknown_cost_is_never_the_cheapest() {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        let catalogue = Catalogue::of_unknown_routes(&names);
+        let [a, b, c] = [RouteId(0), RouteId(1), RouteId(2)];
+        let order = cheapest_first(
+            &catalogue,
+            &[
+                (a, seen(0, 0, 0, 0)),
+                (b, seen(0, 0, 10, 90)),
+                (c, seen(0, 0, 5, 20)),
+            ],
+        );
+        assert_eq!(
+            order,
+            [c, b, a],
+            "4 and 9 a call, then the one nobody knows"
+        );
+        let order = cheapest_first(
+            &catalogue,
+            &[(b, seen(10, 500, 0, 0)), (a, seen(10, 1, 0, 0))],
+        );
+        assert_eq!(
+            order,
+            [b, a],
+            "tokens without a price say nothing about cost"
+        );
+    }
 }

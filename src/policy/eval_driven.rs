@@ -1,6 +1,6 @@
 //! Measure every route on labelled examples of every task, then take the cheapest that is good enough.
 
-use super::choice::{Plans, cheapest_first, expected_cost, read_fallback};
+use super::choice::{Plans, cheapest_first, read_fallback};
 use super::{Ask, Decision, Examples, Kind, Names, Policy, Setup, Spec, Why};
 use crate::router::RouteId;
 use crate::source::{At, Table};
@@ -63,8 +63,10 @@ impl Spec for EvalDrivenSpec {
         KIND.name
     }
 
-    fn trains(&self) -> bool {
-        true
+    fn trains(&self, tasks: &[String]) -> bool {
+        // Pinned tasks need no examples.
+        let pinned = |task: &String| self.picks.iter().any(|(pin, _)| pin.value == *task);
+        !tasks.iter().all(pinned)
     }
 
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
@@ -113,7 +115,7 @@ impl EvalDrivenSpec {
             })
             .map(|route| (route, setup.lab.examples(task, route, self.examples)))
             .collect();
-        for route in by_cost(setup, &candidates) {
+        for route in cheapest_first(setup.catalogue, &candidates) {
             let Some((_, seen)) = candidates.iter().find(|(other, _)| *other == route) else {
                 continue;
             };
@@ -142,30 +144,6 @@ impl EvalDrivenSpec {
         };
         (self.otherwise, reason)
     }
-}
-
-/// Candidates from cheap to dear for the tokens seen in the examples (list prices alone if none are known).
-pub(super) fn by_cost(setup: &Setup<'_>, candidates: &[(RouteId, Examples)]) -> Vec<RouteId> {
-    let known: u64 = candidates.iter().map(|(_, seen)| seen.tokens_known).sum();
-    let mut order = cheapest_first(setup.catalogue, 1.0, 1.0);
-    if known > 0 {
-        let input: u64 = candidates
-            .iter()
-            .map(|(_, seen)| seen.input_tokens_sum)
-            .sum();
-        let mean_input = input as f64 / known as f64;
-        let cost = |route: &RouteId| {
-            let seen = candidates
-                .iter()
-                .find(|(other, _)| other == route)
-                .map(|(_, seen)| *seen)
-                .unwrap_or_default();
-            let output = seen.output_tokens_sum as f64 / seen.tokens_known.max(1) as f64;
-            expected_cost(setup.catalogue, *route, mean_input, output)
-        };
-        order.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
-    }
-    order
 }
 
 #[derive(Clone, Debug)]

@@ -46,7 +46,7 @@ impl Spec for Length {
         KIND.name
     }
 
-    fn trains(&self) -> bool {
+    fn trains(&self, _tasks: &[String]) -> bool {
         self.threshold.is_none()
     }
 

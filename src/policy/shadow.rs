@@ -27,9 +27,17 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
         .and_then(|value| names.route(&value));
     let share = table.require("share").and_then(|value| value.probability());
     let tasks = table.get("task").and_then(|value| value.strings());
-    let base = table
-        .require("base")
-        .and_then(|value| parse_kind(&value, names));
+    let base = table.require("base").and_then(|value| {
+        let base = parse_kind(&value, names)?;
+        if base.mirrors() {
+            value.error_help(
+                "a shadow cannot stand around a policy that mirrors already: a request has one copy",
+                "compare the two candidates as two policies",
+            );
+            return None;
+        }
+        Some(base)
+    });
     table.finish();
     Some(Box::new(ShadowSpec {
         candidate: candidate?,
@@ -44,8 +52,12 @@ impl Spec for ShadowSpec {
         KIND.name
     }
 
-    fn trains(&self) -> bool {
-        self.base.trains()
+    fn trains(&self, tasks: &[String]) -> bool {
+        self.base.trains(tasks)
+    }
+
+    fn mirrors(&self) -> bool {
+        true
     }
 
     fn sticks_to(&self) -> Option<super::Unit> {

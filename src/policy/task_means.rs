@@ -1,6 +1,6 @@
 //! Per task, the route with the best mean grade on labelled examples.
 
-use super::eval_driven::by_cost;
+use super::choice::cheapest_first;
 use super::{Ask, Decision, Examples, Kind, Names, Policy, Setup, Spec, Why};
 use crate::router::{Plan, RouteId};
 use crate::source::Table;
@@ -34,7 +34,7 @@ impl Spec for TaskMeans {
         KIND.name
     }
 
-    fn trains(&self) -> bool {
+    fn trains(&self, _tasks: &[String]) -> bool {
         true
     }
 
@@ -101,7 +101,7 @@ impl Spec for TaskMeans {
 /// The route with the highest mean grade; ties go to the cheaper one.
 fn best(setup: &Setup<'_>, seen: &[(RouteId, Examples)]) -> RouteId {
     let mut best: Option<(RouteId, Examples)> = None;
-    for route in by_cost(setup, seen) {
+    for route in cheapest_first(setup.catalogue, seen) {
         let Some((_, examples)) = seen.iter().find(|(other, _)| *other == route) else {
             continue;
         };

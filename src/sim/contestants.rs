@@ -3,7 +3,9 @@
 use super::episode::World;
 use super::lab::WorldLab;
 use super::{Contestant, Experiment};
-use crate::policy::{Examples, Lab, Length, Policy, Setup, Spec, TaskMeans, Unit, always};
+use crate::policy::{
+    Examples, Lab, Length, Policy, Setup, Spec, TaskMeans, Unit, always, cheapest_first,
+};
 use crate::router::RouteId;
 use crate::source::{Diagnostic, Diagnostics, describe_list, nearest};
 use crate::standin::outcome::NOT_IN_WORLD;
@@ -83,7 +85,7 @@ impl Field {
                 name: policy.name.clone(),
                 kind: policy.spec.kind(),
                 control: false,
-                trained: policy.spec.trains(),
+                trained: policy.spec.trains(&experiment.workload.tasks),
                 sticks_to: policy.spec.sticks_to().map(Unit::name),
                 always: None,
                 unavailable: None,
@@ -192,7 +194,11 @@ fn train(
     warnings: &mut Diagnostics,
 ) -> Runner {
     // A policy that learns nothing needs no copy for each fold.
-    let labs = if spec.trains() { labs } else { &labs[..1] };
+    let labs = if spec.trains(&experiment.workload.tasks) {
+        labs
+    } else {
+        &labs[..1]
+    };
     let mut verifiers = Vec::new();
     let mut per_fold = Vec::new();
     for lab in labs {
@@ -204,6 +210,7 @@ fn train(
             &workload.languages,
             lab,
         );
+        setup.difficulty_hints = workload.has_difficulty_hint();
         per_fold.push(setup.build(spec));
         for warning in setup.warnings() {
             if !warnings.0.contains(&warning) {
@@ -312,40 +319,43 @@ fn weak_and_strong(
     } else {
         CONTROL_EXAMPLES
     };
-    let mean = |route: &RouteId| {
-        let mut all = Examples::default();
-        for task in 0..tasks {
-            let seen = lab.examples(task as u16, *route, examples);
-            all.graded += seen.graded;
-            all.score_sum += seen.score_sum;
-        }
-        all.score_sum as f64 / all.graded.max(1) as f64
-    };
-    let means: Vec<(RouteId, f64)> = present.iter().map(|route| (*route, mean(route))).collect();
-    let price = |route: RouteId| {
-        experiment.catalogue.routes[route.0 as usize]
-            .price
-            .map(|price| price.input.0.saturating_add(price.output.0))
-    };
+    let seen: Vec<(RouteId, Examples)> = present
+        .iter()
+        .map(|route| {
+            let mut all = Examples::default();
+            for task in 0..tasks {
+                all.add(&lab.examples(task as u16, *route, examples));
+            }
+            (*route, all)
+        })
+        .collect();
+    let mean = |seen: &Examples| seen.score_sum as f64 / seen.graded.max(1) as f64;
     // Ties go to the route that stands first.
-    let mut strong = means[0];
-    for one in &means[1..] {
-        if one.1 > strong.1 {
+    let mut strong = seen[0];
+    for one in &seen[1..] {
+        if mean(&one.1) > mean(&strong.1) {
             strong = *one;
         }
     }
-    let priced = present.iter().all(|route| price(*route).is_some());
-    let weak = means
-        .iter()
+    let others: Vec<(RouteId, Examples)> = seen
+        .into_iter()
         .filter(|(route, _)| *route != strong.0)
-        .min_by(|a, b| {
-            let by_price = price(a.0).cmp(&price(b.0));
-            if priced {
-                by_price
-            } else {
-                a.1.total_cmp(&b.1)
-            }
-        })
-        .map_or(strong.0, |(route, _)| *route);
-    (weak, strong.0)
+        .collect();
+    let priced = |(route, seen): &(RouteId, Examples)| {
+        seen.costs_known > 0
+            || experiment.catalogue.routes[usize::from(route.0)]
+                .price
+                .is_some()
+    };
+    let weak = if others.iter().all(priced) {
+        cheapest_first(experiment.catalogue, &others)
+            .first()
+            .copied()
+    } else {
+        others
+            .iter()
+            .min_by(|a, b| mean(&a.1).total_cmp(&mean(&b.1)))
+            .map(|(route, _)| *route)
+    };
+    (weak.unwrap_or(strong.0), strong.0)
 }

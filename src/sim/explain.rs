@@ -32,7 +32,7 @@ pub fn explain(
     id: &str,
     warnings: &mut Diagnostics,
 ) -> Result<Vec<Explanation>, Diagnostics> {
-    let world = prepare(experiment)?;
+    let world = prepare(experiment, warnings)?;
     let Some(number) = experiment.workload.find_request(id) else {
         let last = experiment.workload.len().saturating_sub(1);
         let range = format!(

@@ -44,6 +44,8 @@ impl Lab for WorldLab<'_> {
             tokens_known: seen.tokens_known,
             input_tokens_sum: seen.input_tokens_sum,
             output_tokens_sum: seen.output_tokens_sum,
+            costs_known: seen.costs_known,
+            cost_sum: seen.cost_sum,
         }
     }
 

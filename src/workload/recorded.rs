@@ -287,7 +287,13 @@ impl Recorded {
                 Some(columns) => columns[route][row],
                 None => self.facts[row].output,
             };
-            examples.add(grades[row], self.facts[row].input, output);
+            let costs = self
+                .by_route
+                .cost
+                .as_ref()
+                .map(|columns| columns[route][row]);
+            let cost = costs.filter(|cost| *cost != NO_COST).map(Usd);
+            examples.add(grades[row], self.facts[row].input, output, cost);
         }
         examples
     }

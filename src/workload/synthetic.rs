@@ -453,7 +453,7 @@ impl Synthetic {
                 let lane = split(wide(block, GRADE), answers.grade_key);
                 let grade = Score::from_right(unit(lane) * (1.0 + odds) < 1.0);
                 let output = law.output_tokens(block[OUTPUT_TOKENS]);
-                examples.add(grade, law.input.tokens(block[INPUT_TOKENS]), output);
+                examples.add(grade, law.input.tokens(block[INPUT_TOKENS]), output, None);
             }
             left -= size;
         }

@@ -348,3 +348,40 @@ fn every_kind_of_policy_decides_the_same_when_asked_the_same() {
         }
     }
 }
+
+/// A rule that matches nobody leaves somebody's data without its rule, so near misses are not passed over.
+#[test]
+fn a_rule_for_a_tenant_that_nearly_occurs_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let routes = std::fs::read_to_string(crate::given::project("policies/routes.toml")).unwrap()
+        + "\n[require.tenant.acmee]\nresidency = [\"eu\"]\n";
+    std::fs::write(folder.path().join("routes.toml"), routes).unwrap();
+    std::fs::write(folder.path().join("p.toml"), "[fixed]\nroute = \"large\"\n").unwrap();
+    std::fs::write(
+        folder.path().join("d.csv"),
+        "id,tenant,correct_small,correct_medium,correct_large\n1,acme,1,1,1\n2,b,0,1,1\n",
+    )
+    .unwrap();
+    let ran = crate::program::run_in(
+        folder.path(),
+        &[
+            "compare",
+            "d.csv",
+            "-p",
+            "p.toml",
+            "--routes",
+            "routes.toml",
+        ],
+    );
+    assert!(
+        ran.stderr.contains("no request has tenant `acmee`"),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        ran.stderr.contains("some have tenant `acme`"),
+        "{}",
+        ran.stderr
+    );
+    ran.fine();
+}
