@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "POLICY")]
     baseline: Option<String>,
     /// How much less accurate than the baseline still counts as "not worse": 0.03 is three points.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.03, value_parser = parse_margin)]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, default_value_t = 0.03, value_parser = parse_margin)]
     margin: f64,
     /// Also say what this many requests would cost, such as 40M.
     #[arg(long, value_name = "N", value_parser = parse_volume)]

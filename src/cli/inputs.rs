@@ -323,6 +323,9 @@ pub(super) fn read(arguments: &Files) -> Result<(Inputs, Diagnostics), Diagnosti
             shown(&arguments.data)
         ));
         (Some(Catalogue::of_unknown_routes(&names)), Vec::new())
+    } else if nobody_asked && workload.is_none() && !routes.exists() {
+        // Once the data can be read, it may well need no catalogue: one thing at a time.
+        (None, Vec::new())
     } else {
         if catalogue.is_none() && nobody_asked && !routes.exists() {
             reader.found.push(

@@ -427,7 +427,14 @@ impl<'t> Value<'t> {
     #[must_use]
     pub fn integer_in(&self, low: u64, high: u64) -> Option<u64> {
         let DeValue::Integer(text) = self.value else {
-            self.expected("a whole number");
+            match self.value {
+                DeValue::Float(text) => self.error(format!(
+                    "`{}` must be a whole number, but is {}",
+                    self.path,
+                    text.as_str()
+                )),
+                _ => self.expected("a whole number"),
+            }
             return None;
         };
         let number = i128::from_str_radix(&text.as_str().replace('_', ""), text.radix()).ok();
