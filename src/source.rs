@@ -6,9 +6,11 @@
 
 mod diagnostic;
 mod table;
+mod value;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Location, Severity, nearest};
-pub use table::{At, Context, Document, Table, Value, describe_list};
+pub use table::{At, Context, Document, Table, describe_list};
+pub use value::Value;
 
 use std::sync::Arc;
 
