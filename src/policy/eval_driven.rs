@@ -1,8 +1,8 @@
 //! Measure every route on labelled examples of every task, then take the cheapest that is good enough.
 
-use super::choice::{Plans, cheapest_first, expected_cost, read_fallback};
-use super::{Ask, Decision, Examples, Kind, Names, Policy, Setup, Spec, Why};
-use crate::router::RouteId;
+use super::choice::{Menu, Plans, cheapest_first, expected_cost, read_fallback};
+use super::{Ask, Asks, Decision, Examples, Kind, Names, Policy, Setup, Spec, Why};
+use crate::router::{Plan, RouteId};
 use crate::source::{At, Table};
 use crate::units::Score;
 
@@ -90,7 +90,11 @@ impl Spec for EvalDrivenSpec {
                 why: Why(task as u16),
             });
         }
-        Box::new(EvalDriven { by_task, reasons })
+        Box::new(EvalDriven {
+            menu: Menu::new(&by_task),
+            by_task,
+            reasons,
+        })
     }
 
     fn routes(&self) -> Vec<RouteId> {
@@ -171,6 +175,8 @@ pub(super) fn by_cost(setup: &Setup<'_>, candidates: &[(RouteId, Examples)]) -> 
 #[derive(Clone, Debug)]
 struct EvalDriven {
     by_task: Vec<Decision>,
+    /// Of `by_task`.
+    menu: Menu,
     reasons: Vec<String>,
 }
 
@@ -178,6 +184,14 @@ impl Policy for EvalDriven {
     #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
         self.by_task[ask.task as usize]
+    }
+
+    fn menu(&self) -> &[Plan] {
+        self.menu.plans()
+    }
+
+    fn pick_all(&self, asks: &Asks<'_>, picks: &mut [u8]) {
+        self.menu.pick_by_task(asks, picks);
     }
 
     fn fork(&self) -> Box<dyn Policy> {
