@@ -222,6 +222,12 @@ pub struct Fit {
 }
 
 impl Fit {
+    /// Most tokens of prompt and output cap together; `u32::MAX` when unknown, which no request exceeds.
+    #[must_use]
+    pub(crate) fn window_max(&self) -> u32 {
+        self.context_tokens.get().unwrap_or(u32::MAX)
+    }
+
     /// Whether a request with this need passes the filters.
     #[must_use]
     #[inline]

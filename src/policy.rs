@@ -4,6 +4,7 @@
 //! [`Ask`], in which there is no ground truth: no realised output length, no grade. Adding a kind is one
 //! file below this module and one line in [`KINDS`].
 
+mod asks;
 mod canary;
 mod capability_cost;
 mod cascade;
@@ -19,6 +20,7 @@ mod task_means;
 
 use std::fmt;
 
+pub use asks::Asks;
 pub(crate) use choice::cheapest_first;
 pub(crate) use fixed::always;
 pub use length::Length;
@@ -187,10 +189,16 @@ pub trait Policy: Send + Sync {
     /// Decides about one request.
     fn plan(&mut self, ask: &Ask) -> Decision;
 
-    /// Decides about many requests, in order, as [`Policy::plan`] would one by one. Implementations have
-    /// no reason to write their own: this one is compiled for each policy, with its `plan` inlined.
-    fn plan_all(&mut self, asks: &[Ask], decisions: &mut Vec<Decision>) {
-        decisions.extend(asks.iter().map(|ask| self.plan(ask)));
+    /// The plans it can come to, if they are few, known beforehand, and never mirrored; else nothing.
+    fn menu(&self) -> &[Plan] {
+        &[]
+    }
+
+    /// For each request the index in the menu of the plan that [`Policy::plan`] would decide on. Not
+    /// called when the menu is empty. Only policies whose decisions do not depend on earlier requests
+    /// have a menu.
+    fn pick_all(&self, _asks: &Asks<'_>, picks: &mut [u8]) {
+        picks.fill(0);
     }
 
     /// Told what became of each call. Only policies whose [`Policy::stateful`] is true listen.

@@ -9,6 +9,7 @@ mod drive;
 mod episode;
 mod explain;
 mod lab;
+mod plain;
 mod tallying;
 
 pub use explain::{Explanation, explain};

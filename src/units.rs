@@ -4,6 +4,8 @@
 //! depend on their order. Conversions to `f64` happen at the edge, when a report is written.
 //! What this module is not: a clock. Nothing here knows what time it is.
 
+pub(crate) mod lanes;
+
 use std::fmt;
 
 /// A point in virtual or real time: whole microseconds since the driver's own epoch.
@@ -306,6 +308,13 @@ impl Tokens {
         } else {
             count
         })
+    }
+
+    /// The count as it is kept: [`u32::MAX`] for an unknown one.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
     }
 
     /// The count, `None` when unknown.

@@ -4,6 +4,7 @@
 //! grade only through the world that draws its verdict; no policy ever does.
 
 use crate::source::{Table, Value};
+use crate::units::lanes::{self, LANES, Lanes};
 use crate::units::{Probability, Score};
 
 /// A verifier of answers.
@@ -49,6 +50,17 @@ impl Simulated {
             _ => (g * self.if_correct + (1_000_000 - g) * self.if_wrong + 500_000) / 1_000_000,
         };
         Some(u64::from(lane) < threshold)
+    }
+
+    /// The verdicts on 64 answers that are right or wrong: bit i of `right` is about the i-th.
+    #[inline(always)]
+    pub(crate) fn accepts_lanes(&self, right: Lanes, lane: &[u32; LANES]) -> Lanes {
+        let below = |threshold: u64| match u32::try_from(threshold) {
+            Ok(threshold) => lanes::which(|i| lane[i] < threshold),
+            // Certainty is one more than the largest lane.
+            Err(_) => lanes::ALL,
+        };
+        (right & below(self.if_correct)) | (!right & below(self.if_wrong))
     }
 }
 
@@ -97,6 +109,30 @@ mod tests {
         assert_eq!(verifier.accepts(Score::RIGHT, (3 << 30) - 1), Some(true));
         assert_eq!(verifier.accepts(Score::WRONG, 1 << 30), Some(false));
         assert_eq!(verifier.accepts(Score::MISSING, 0), None);
+    }
+
+    #[test]
+    fn verdicts_abreast_are_the_verdicts_one_by_one() {
+        for (a, b) in [(0.93, 0.3), (1.0, 0.0), (0.0, 1.0), (0.5, 0.5)] {
+            let rate = |p| Probability::new(p).unwrap();
+            let verifier = Simulated::new(rate(a), rate(b));
+            for right in [0, u64::MAX, 0x5a5a_1234_8765_f00f] {
+                let lane: [u32; 64] = std::array::from_fn(|i| match i {
+                    0 | 1 => 0,
+                    2 | 3 => u32::MAX,
+                    // Just below a threshold, and just there.
+                    4 | 5 => (verifier.if_correct.saturating_sub(1)) as u32,
+                    6 | 7 => verifier.if_correct as u32,
+                    _ => (i as u32).wrapping_mul(0x9e37_79b9),
+                });
+                let accepted = verifier.accepts_lanes(right, &lane);
+                for (i, lane) in lane.iter().enumerate() {
+                    let grade = Score::from_right(right >> i & 1 == 1);
+                    let wanted = verifier.accepts(grade, *lane);
+                    assert_eq!(Some(accepted >> i & 1 == 1), wanted);
+                }
+            }
+        }
     }
 
     #[test]

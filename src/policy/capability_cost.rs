@@ -1,10 +1,11 @@
 //! The cheapest route that fits and that is predicted to be right often enough.
 
-use super::choice::{Plans, expected_cost, read_fallback};
-use super::{Ask, Decision, Kind, Names, Policy, Setup, Spec, Why};
+use super::choice::{Menu, Plans, expected_cost, read_fallback};
+use super::{Ask, Asks, Decision, Kind, Names, Policy, Setup, Spec, Why};
 use crate::catalogue::{Catalogue, Fit};
-use crate::router::RouteId;
+use crate::router::{Need, Plan, RouteId, Router};
 use crate::source::{At, Diagnostic, Location, Table};
+use crate::units::Tokens;
 
 pub(super) const KIND: Kind = Kind {
     name: "capability-cost",
@@ -168,12 +169,13 @@ impl Spec for CapabilityCostSpec {
                             mirror: None,
                             why: Why(route.0),
                         },
+                        on_menu: 0,
                     });
                 }
             }
         }
         let catalogue = setup.catalogue.clone();
-        let by_task = candidates
+        let mut by_task: Vec<Task> = candidates
             .into_iter()
             .zip(output_tokens)
             .map(|(candidates, output_tokens)| Task::new(candidates, output_tokens, &catalogue))
@@ -183,8 +185,16 @@ impl Spec for CapabilityCostSpec {
             mirror: None,
             why: Why(u16::MAX),
         };
+        let mut menu = Menu::default();
+        let otherwise_on_menu = menu.add(&otherwise);
+        for candidate in by_task.iter_mut().flat_map(|task| &mut task.candidates) {
+            candidate.on_menu = menu.add(&candidate.decision);
+        }
         Box::new(CapabilityCost {
+            ladder: Ladder::new(&by_task),
             by_task,
+            menu,
+            otherwise_on_menu,
             otherwise,
             otherwise_route: self.otherwise,
             target: self.target,
@@ -210,6 +220,8 @@ struct Candidate {
     /// What the route can take.
     fit: Fit,
     decision: Decision,
+    /// Which plan of the menu that is.
+    on_menu: u8,
 }
 
 /// The candidates for one task. If their order by cost is the same for every prompt length it is
@@ -219,6 +231,92 @@ struct Task {
     candidates: Vec<Candidate>,
     output_tokens: f64,
     ordered: bool,
+}
+
+/// The candidates of all tasks in one table, if those of every task have a fixed order: the same number
+/// of rungs for each task, so that a request's are found without a branch.
+#[derive(Clone, Debug)]
+struct Ladder {
+    /// Rungs per task.
+    height: usize,
+    /// By task, then from the cheapest up.
+    rungs: Vec<Rung>,
+    /// What the candidates can take; each thing once.
+    fits: Vec<Fit>,
+}
+
+/// What is left of a candidate's conditions where neither tools nor residency rule anybody out.
+#[derive(Clone, Copy, Debug)]
+struct Rung {
+    hint_max: f64,
+    tokens_max: u32,
+    on_menu: u8,
+}
+
+impl Ladder {
+    /// A rung that holds nobody, for tasks with fewer candidates than others.
+    const MISSING: Rung = Rung {
+        hint_max: f64::NAN,
+        tokens_max: 0,
+        on_menu: 0,
+    };
+
+    fn new(by_task: &[Task]) -> Option<Self> {
+        if !by_task.iter().all(|task| task.ordered) {
+            return None;
+        }
+        let height = by_task.iter().map(|task| task.candidates.len()).max()?;
+        let mut rungs = vec![Self::MISSING; height * by_task.len()];
+        for (task, rungs) in by_task.iter().zip(rungs.chunks_mut(height.max(1))) {
+            for (candidate, rung) in task.candidates.iter().zip(rungs) {
+                *rung = Rung {
+                    hint_max: candidate.hint_max,
+                    tokens_max: candidate.fit.window_max(),
+                    on_menu: candidate.on_menu,
+                };
+            }
+        }
+        let mut fits = Vec::new();
+        for candidate in by_task.iter().flat_map(|task| &task.candidates) {
+            if !fits.contains(&candidate.fit) {
+                fits.push(candidate.fit);
+            }
+        }
+        Some(Self {
+            height,
+            rungs,
+            fits,
+        })
+    }
+
+    /// Whether nothing but hint and prompt length tells requests apart.
+    fn suits(&self, asks: &Asks<'_>) -> bool {
+        if asks.is_empty() || asks.requirement.len() > 1 || asks.tools.contains(&true) {
+            return false;
+        }
+        // What any of them needs beside room.
+        let need = Need {
+            input_tokens: Tokens::UNKNOWN,
+            ..asks.need(0)
+        };
+        self.fits.iter().all(|fit| fit.takes(&need))
+    }
+
+    fn pick_all(&self, asks: &Asks<'_>, otherwise: u8, picks: &mut [u8]) {
+        let tokens = asks.input_tokens.iter().zip(asks.output_cap);
+        let columns = asks.task.iter().zip(asks.difficulty_hint).zip(tokens);
+        for (pick, ((task, hint), (input, cap))) in picks.iter_mut().zip(columns) {
+            let tokens = Router::tokens(*input, *cap);
+            let first = usize::from(*task) * self.height;
+            let mut found = otherwise;
+            // The cheapest comes last, so that it has the last word.
+            for rung in self.rungs[first..first + self.height].iter().rev() {
+                let holds = (*hint <= rung.hint_max) & (tokens <= rung.tokens_max);
+                found = std::hint::select_unpredictable(holds, rung.on_menu, found);
+            }
+            *pick = found;
+        }
+    }
 }
 
 impl Task {
@@ -244,26 +342,26 @@ impl Task {
 #[derive(Clone, Debug)]
 struct CapabilityCost {
     by_task: Vec<Task>,
+    ladder: Option<Ladder>,
+    /// Of `otherwise` and all candidates.
+    menu: Menu,
+    otherwise_on_menu: u8,
     otherwise: Decision,
     otherwise_route: RouteId,
     target: f64,
     catalogue: Catalogue,
 }
 
-impl Policy for CapabilityCost {
+impl CapabilityCost {
     #[inline]
-    fn plan(&mut self, ask: &Ask) -> Decision {
+    fn candidate(&self, ask: &Ask) -> Option<&Candidate> {
         let task = &self.by_task[ask.task as usize];
         // A NaN hint compares false with every bound: without a hint nothing can be predicted.
         let passes = |candidate: &&Candidate| {
             ask.difficulty_hint <= candidate.hint_max && candidate.fit.takes(&ask.need)
         };
         if task.ordered {
-            return task
-                .candidates
-                .iter()
-                .find(passes)
-                .map_or(self.otherwise, |candidate| candidate.decision);
+            return task.candidates.iter().find(passes);
         }
         let input = ask.need.input_tokens.get().map_or(INPUT_TOKENS, f64::from);
         task.candidates
@@ -275,7 +373,30 @@ impl Policy for CapabilityCost {
                 (cost + candidate.waiting_cost, candidate)
             })
             .min_by(|a, b| a.0.total_cmp(&b.0))
-            .map_or(self.otherwise, |(_, candidate)| candidate.decision)
+            .map(|(_, candidate)| candidate)
+    }
+}
+
+impl Policy for CapabilityCost {
+    #[inline]
+    fn plan(&mut self, ask: &Ask) -> Decision {
+        self.candidate(ask)
+            .map_or(self.otherwise, |candidate| candidate.decision)
+    }
+
+    fn menu(&self) -> &[Plan] {
+        self.menu.plans()
+    }
+
+    fn pick_all(&self, asks: &Asks<'_>, picks: &mut [u8]) {
+        if let Some(ladder) = self.ladder.as_ref().filter(|ladder| ladder.suits(asks)) {
+            ladder.pick_all(asks, self.otherwise_on_menu, picks);
+            return;
+        }
+        for (i, pick) in picks.iter_mut().enumerate() {
+            let candidate = self.candidate(&asks.get(i));
+            *pick = candidate.map_or(self.otherwise_on_menu, |candidate| candidate.on_menu);
+        }
     }
 
     fn fork(&self) -> Box<dyn Policy> {

@@ -99,6 +99,10 @@ impl Policy for Cascade {
         self.decision
     }
 
+    fn menu(&self) -> &[Plan] {
+        std::slice::from_ref(&self.decision.serve)
+    }
+
     fn fork(&self) -> Box<dyn Policy> {
         Box::new(self.clone())
     }

@@ -5,7 +5,7 @@ use crate::catalogue::Catalogue;
 use crate::router::{LEGS_MAX, Plan, RouteId};
 use crate::source::Table;
 
-use super::{Examples, Names};
+use super::{Asks, Decision, Examples, Names};
 
 /// A ready plan for every route: the route, then the fallbacks that are not the route itself.
 #[derive(Clone, Debug)]
@@ -26,6 +26,50 @@ impl Plans {
     #[inline(always)]
     pub(super) fn of(&self, route: RouteId) -> Plan {
         self.0[route.0 as usize]
+    }
+}
+
+/// The distinct plans of some decisions, and for each decision which of them it is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Menu {
+    plans: Vec<Plan>,
+    /// By decision.
+    index: Vec<u8>,
+    /// Whether there was one that has no place on a menu.
+    unlisted: bool,
+}
+
+impl Menu {
+    pub(super) fn new<'a>(decisions: impl IntoIterator<Item = &'a Decision>) -> Self {
+        let mut menu = Self::default();
+        for decision in decisions {
+            menu.add(decision);
+        }
+        menu
+    }
+
+    /// Adds a decision and says which plan it is.
+    pub(super) fn add(&mut self, decision: &Decision) -> u8 {
+        let known = self.plans.iter().position(|plan| *plan == decision.serve);
+        let at = known.unwrap_or_else(|| {
+            self.plans.push(decision.serve);
+            self.plans.len() - 1
+        });
+        self.unlisted |= decision.mirror.is_some() || at > usize::from(u8::MAX);
+        self.index.push(at as u8);
+        at as u8
+    }
+
+    /// The plans; nothing if some decision could not be listed.
+    pub(super) fn plans(&self) -> &[Plan] {
+        if self.unlisted { &[] } else { &self.plans }
+    }
+
+    /// For each request the plan of the decision that its task stands for.
+    pub(super) fn pick_by_task(&self, asks: &Asks<'_>, picks: &mut [u8]) {
+        for (pick, task) in picks.iter_mut().zip(asks.task) {
+            *pick = self.index[usize::from(*task)];
+        }
     }
 }
 

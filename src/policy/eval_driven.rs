@@ -1,8 +1,8 @@
 //! Measure every route on labelled examples of every task, then take the cheapest that is good enough.
 
-use super::choice::{Plans, cheapest_first, read_fallback};
-use super::{Ask, Decision, Examples, Kind, Names, Policy, Setup, Spec, Why};
-use crate::router::RouteId;
+use super::choice::{Menu, Plans, cheapest_first, read_fallback};
+use super::{Ask, Asks, Decision, Examples, Kind, Names, Policy, Setup, Spec, Why};
+use crate::router::{Plan, RouteId};
 use crate::source::{At, Table};
 use crate::units::Score;
 
@@ -92,7 +92,11 @@ impl Spec for EvalDrivenSpec {
                 why: Why(task as u16),
             });
         }
-        Box::new(EvalDriven { by_task, reasons })
+        Box::new(EvalDriven {
+            menu: Menu::new(&by_task),
+            by_task,
+            reasons,
+        })
     }
 
     fn routes(&self) -> Vec<RouteId> {
@@ -149,6 +153,8 @@ impl EvalDrivenSpec {
 #[derive(Clone, Debug)]
 struct EvalDriven {
     by_task: Vec<Decision>,
+    /// Of `by_task`.
+    menu: Menu,
     reasons: Vec<String>,
 }
 
@@ -156,6 +162,14 @@ impl Policy for EvalDriven {
     #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
         self.by_task[ask.task as usize]
+    }
+
+    fn menu(&self) -> &[Plan] {
+        self.menu.plans()
+    }
+
+    fn pick_all(&self, asks: &Asks<'_>, picks: &mut [u8]) {
+        self.menu.pick_by_task(asks, picks);
     }
 
     fn fork(&self) -> Box<dyn Policy> {

@@ -2,7 +2,7 @@
 
 use super::choice::{Plans, read_fallback};
 use super::{Ask, Decision, Kind, Names, Policy, Setup, Spec, Why};
-use crate::router::RouteId;
+use crate::router::{Plan, RouteId};
 use crate::source::Table;
 
 pub(super) const KIND: Kind = Kind {
@@ -63,6 +63,10 @@ impl Policy for Fixed {
         self.decision
     }
 
+    fn menu(&self) -> &[Plan] {
+        std::slice::from_ref(&self.decision.serve)
+    }
+
     fn fork(&self) -> Box<dyn Policy> {
         Box::new(self.clone())
     }
@@ -76,7 +80,7 @@ impl Policy for Fixed {
 pub(crate) fn always(route: RouteId) -> Box<dyn Policy> {
     Box::new(Fixed {
         decision: Decision {
-            serve: crate::router::Plan::single(route),
+            serve: Plan::single(route),
             mirror: None,
             why: Why(0),
         },

@@ -1,8 +1,9 @@
 //! Long prompts to the strong route, short ones to the weak route.
 
-use super::{Ask, Decision, Kind, Names, Policy, Setup, Spec, Why};
+use super::{Ask, Asks, Decision, Kind, Names, Policy, Setup, Spec, Why};
 use crate::router::{Plan, RouteId};
 use crate::source::Table;
+use crate::units::Tokens;
 
 pub(super) const KIND: Kind = Kind {
     name: "length",
@@ -62,6 +63,7 @@ impl Spec for Length {
         };
         Box::new(ByLength {
             threshold,
+            menu: [Plan::single(self.weak), Plan::single(self.strong)],
             short: decision(self.weak, 0),
             long: decision(self.strong, 1),
         })
@@ -77,14 +79,38 @@ struct ByLength {
     threshold: u32,
     short: Decision,
     long: Decision,
+    /// The plans of `short` and `long`.
+    menu: [Plan; 2],
+}
+
+impl ByLength {
+    #[inline(always)]
+    fn is_short(&self, input_tokens: Tokens, prompt_chars: Tokens) -> bool {
+        input_tokens
+            .get()
+            .or(prompt_chars.get())
+            .is_some_and(|length| length <= self.threshold)
+    }
 }
 
 impl Policy for ByLength {
     #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
-        match ask.need.input_tokens.get().or(ask.prompt_chars.get()) {
-            Some(length) if length <= self.threshold => self.short,
-            _ => self.long,
+        if self.is_short(ask.need.input_tokens, ask.prompt_chars) {
+            self.short
+        } else {
+            self.long
+        }
+    }
+
+    fn menu(&self) -> &[Plan] {
+        &self.menu
+    }
+
+    fn pick_all(&self, asks: &Asks<'_>, picks: &mut [u8]) {
+        let lengths = asks.input_tokens.iter().zip(asks.prompt_chars);
+        for (pick, (tokens, chars)) in picks.iter_mut().zip(lengths) {
+            *pick = u8::from(!self.is_short(*tokens, *chars));
         }
     }
 

@@ -1,8 +1,8 @@
 //! Rules that a person wrote: conditions in order, then a route per task, then a default.
 
-use super::choice::{Plans, read_fallback};
-use super::{Ask, Decision, Kind, Names, Policy, Setup, Spec, Why};
-use crate::router::RouteId;
+use super::choice::{Menu, Plans, read_fallback};
+use super::{Ask, Asks, Decision, Kind, Names, Policy, Setup, Spec, Why};
+use crate::router::{Plan, RouteId};
 use crate::source::{At, Location, Table, Value};
 
 pub(super) const KIND: Kind = Kind {
@@ -165,10 +165,16 @@ impl Spec for StaticSpec {
                 input_tokens_min: rule.when.input_tokens_min,
                 input_tokens_max: rule.when.input_tokens_max,
                 decision: decision(rule.route, reasons.len() - 1),
+                on_menu: 0,
             });
+        }
+        let mut menu = Menu::new(&by_task);
+        for rule in &mut rules {
+            rule.on_menu = menu.add(&rule.decision);
         }
         Box::new(Static {
             by_task,
+            menu,
             rules,
             reasons,
         })
@@ -202,6 +208,8 @@ struct BuiltRule {
     input_tokens_min: Option<u32>,
     input_tokens_max: Option<u32>,
     decision: Decision,
+    /// Which plan of the menu that is.
+    on_menu: u8,
 }
 
 impl BuiltRule {
@@ -227,6 +235,8 @@ impl BuiltRule {
 #[derive(Clone, Debug)]
 struct Static {
     by_task: Vec<Decision>,
+    /// Of `by_task`, then of the rules.
+    menu: Menu,
     rules: Vec<BuiltRule>,
     reasons: Vec<String>,
 }
@@ -237,6 +247,23 @@ impl Policy for Static {
         match self.rules.iter().find(|rule| rule.holds(ask)) {
             Some(rule) => rule.decision,
             None => self.by_task[ask.task as usize],
+        }
+    }
+
+    fn menu(&self) -> &[Plan] {
+        self.menu.plans()
+    }
+
+    fn pick_all(&self, asks: &Asks<'_>, picks: &mut [u8]) {
+        self.menu.pick_by_task(asks, picks);
+        if self.rules.is_empty() {
+            return;
+        }
+        for (i, pick) in picks.iter_mut().enumerate() {
+            let ask = asks.get(i);
+            if let Some(rule) = self.rules.iter().find(|rule| rule.holds(&ask)) {
+                *pick = rule.on_menu;
+            }
         }
     }
 

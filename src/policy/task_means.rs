@@ -1,7 +1,7 @@
 //! Per task, the route with the best mean grade on labelled examples.
 
-use super::choice::cheapest_first;
-use super::{Ask, Decision, Examples, Kind, Names, Policy, Setup, Spec, Why};
+use super::choice::{Menu, cheapest_first};
+use super::{Ask, Asks, Decision, Examples, Kind, Names, Policy, Setup, Spec, Why};
 use crate::router::{Plan, RouteId};
 use crate::source::Table;
 
@@ -90,7 +90,11 @@ impl Spec for TaskMeans {
                 why: Why(task as u16),
             });
         }
-        Box::new(ByTask { by_task, reasons })
+        Box::new(ByTask {
+            menu: Menu::new(&by_task),
+            by_task,
+            reasons,
+        })
     }
 
     fn routes(&self) -> Vec<RouteId> {
@@ -123,6 +127,8 @@ fn best(setup: &Setup<'_>, seen: &[(RouteId, Examples)]) -> RouteId {
 #[derive(Clone, Debug)]
 struct ByTask {
     by_task: Vec<Decision>,
+    /// Of `by_task`.
+    menu: Menu,
     reasons: Vec<String>,
 }
 
@@ -130,6 +136,14 @@ impl Policy for ByTask {
     #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
         self.by_task[ask.task as usize]
+    }
+
+    fn menu(&self) -> &[Plan] {
+        self.menu.plans()
+    }
+
+    fn pick_all(&self, asks: &Asks<'_>, picks: &mut [u8]) {
+        self.menu.pick_by_task(asks, picks);
     }
 
     fn fork(&self) -> Box<dyn Policy> {

@@ -89,6 +89,13 @@ impl Plan {
         }
     }
 
+    /// Whether all legs are routes, none a pool.
+    #[must_use]
+    pub const fn is_routes(&self) -> bool {
+        const POOLS: u64 = POOL as u64 * 0x0001_0001_0001_0001;
+        (self.first | self.second) & POOLS == 0
+    }
+
     /// Routes to be tried in this order, without verifiers: an outage fallback. `None` if the list
     /// is empty or longer than [`LEGS_MAX`].
     #[must_use]
@@ -192,6 +199,7 @@ mod tests {
                     legs[len - 1] = leg;
                     let plan = Plan::new(&legs).unwrap();
                     assert_eq!(plan.legs().collect::<Vec<_>>(), legs);
+                    assert_eq!(plan.is_routes(), matches!(target, Target::Route(_)));
                     assert_eq!(plan.leg(len as u8 - 1), Some(leg));
                     assert_eq!(plan.leg(len as u8), None);
                 }

@@ -3,11 +3,13 @@
 //! The common path (begin, send, answer, verdict) is inlined into the driver and touches one
 //! compact record per route. Whatever goes wrong is cold and out of line.
 
+mod abreast;
 mod call;
 mod instant;
 mod quick;
 mod setback;
 
+pub use abreast::Abreast;
 pub use call::Call;
 pub use instant::{EligibleSet, InstantEnd, InstantWalk};
 

@@ -8,7 +8,7 @@ use crate::router::{
     UnservedReason, Verdict, VerifierId,
 };
 use crate::standin::outcome::{COST_UNKNOWN, Outcomes};
-use crate::stats::Unserved;
+use crate::stats::{Tally, Unserved};
 use crate::units::{Instant, Score};
 use crate::verify::Verifier;
 
@@ -112,6 +112,13 @@ pub(super) struct VerifierCounts {
 }
 
 impl VerifierCounts {
+    pub(super) fn add_to(self, tally: &mut Tally) {
+        tally.verified_right += u64::from(self.right);
+        tally.accepted_right += u64::from(self.right_accepted);
+        tally.verified_wrong += u64::from(self.wrong);
+        tally.accepted_wrong += u64::from(self.wrong_accepted);
+    }
+
     #[inline(always)]
     fn add(&mut self, other: Self) {
         self.right += other.right;

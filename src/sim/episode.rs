@@ -2,10 +2,11 @@
 
 use super::contestants::{Field, Runner};
 use super::drive::{self, Answering, Outcome, VerifierCounts};
-use super::tallying;
+use super::plain::Plain;
+use super::tallying::{self, Column};
 use crate::catalogue::{Catalogue, Requirement};
-use crate::policy::{Ask, Decision, Policy};
-use crate::router::{EligibleSet, Need, Plan, RouteId, Router};
+use crate::policy::{Asks, Policy};
+use crate::router::{RouteId, Router};
 use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::stats::{PairTally, Tally, Unserved};
 use crate::units::{Price, Score, Tokens, mix64};
@@ -48,60 +49,43 @@ impl World<'_> {
         self.requirements[row * self.classes + column]
     }
 
-    /// What a policy may know about the first `len` requests of the batch.
-    fn asks(&self, batch: &Batch, len: usize, replicate: u32, asks: &mut Vec<Ask>) {
-        let key = mix64(self.key ^ u64::from(replicate));
-        // Most workloads have one requirement for everybody; then nothing is looked up.
-        let everybody = (self.requirements.len() == 1).then(|| self.requirements[0]);
-        asks.clear();
-        asks.extend((0..len).map(|i| {
-            let requirement =
-                everybody.unwrap_or_else(|| self.requirement(batch.tenant[i], batch.data_class[i]));
-            ask(batch, i, requirement, key)
-        }));
-    }
-
-    /// What a policy may know about request `i` of the batch.
-    pub(super) fn ask(&self, batch: &Batch, i: usize, replicate: u32) -> Ask {
-        let requirement = self.requirement(batch.tenant[i], batch.data_class[i]);
-        ask(
-            batch,
-            i,
+    /// What policies may know about the requests of the batch. `requirement` is room for what they need.
+    pub(super) fn asks<'a>(
+        &self,
+        batch: &'a Batch,
+        replicate: u32,
+        requirement: &'a mut Vec<Requirement>,
+    ) -> Asks<'a> {
+        requirement.clear();
+        if self.requirements.len() == 1 {
+            // Most workloads have one requirement for everybody; then nothing is looked up.
+            requirement.push(self.requirements[0]);
+        } else {
+            let names = batch.tenant[..batch.len].iter().zip(&batch.data_class);
+            requirement.extend(names.map(|(tenant, class)| self.requirement(*tenant, *class)));
+        }
+        Asks {
+            task: &batch.task[..batch.len],
+            tenant: &batch.tenant[..batch.len],
+            language: &batch.language[..batch.len],
+            user: &batch.user[..batch.len],
+            session: &batch.session[..batch.len],
+            prompt_chars: &batch.prompt_chars[..batch.len],
+            difficulty_hint: &batch.difficulty_hint[..batch.len],
+            input_tokens: &batch.input_tokens[..batch.len],
+            output_cap: &batch.output_cap[..batch.len],
+            tools: &batch.tools[..batch.len],
             requirement,
-            mix64(self.key ^ u64::from(replicate)),
-        )
+            word: &batch.policy_word[..batch.len],
+            key: mix64(self.key ^ u64::from(replicate)),
+        }
     }
 }
 
+/// The router's jitter of the request with this random word.
 #[inline(always)]
-fn ask(batch: &Batch, i: usize, requirement: Requirement, key: u64) -> Ask {
-    Ask {
-        task: batch.task[i],
-        tenant: batch.tenant[i],
-        language: batch.language[i],
-        user: batch.user[i],
-        session: batch.session[i],
-        prompt_chars: batch.prompt_chars[i],
-        difficulty_hint: batch.difficulty_hint[i],
-        need: Need {
-            input_tokens: batch.input_tokens[i],
-            output_cap: batch.output_cap[i],
-            tools: batch.tools[i],
-            residency: requirement.residency,
-            local_only: requirement.local_only,
-            account: None,
-            deadline: None,
-        },
-        last_route: None,
-        word: batch.policy_word[i],
-        key,
-    }
-}
-
-/// The router's jitter of a request.
-#[inline(always)]
-pub(super) fn jitter(ask: &Ask) -> u64 {
-    mix64(ask.word ^ JITTER)
+pub(super) fn jitter(word: u64) -> u64 {
+    mix64(word ^ JITTER)
 }
 
 /// Tallies of all contestants.
@@ -143,32 +127,22 @@ impl Sums {
 /// What one worker reuses from chunk to chunk.
 pub(super) struct Scratch {
     batch: Batch,
+    /// What requests need, see [`Asks::requirement`].
+    requirement: Vec<Requirement>,
+    /// By request, if the workload has more than one fold.
+    folds: Vec<u8>,
+    plain: Plain,
     outcomes: Outcomes,
-    slice: Slice,
     /// By contestant.
     runners: Vec<ScratchRunner>,
     /// A router without history, for what only the configuration decides.
     fresh: Router,
 }
 
-/// What policies may know about the requests at hand, and what follows from it for all of them.
-#[derive(Default)]
-struct Slice {
-    asks: Vec<Ask>,
-    /// By request: the routes that pass its hard filters.
-    eligible: Vec<EligibleSet>,
-    /// By request, if the workload has more than one fold.
-    folds: Vec<u8>,
-    /// By route of the catalogue, then by request: the outcome if just this route is asked.
-    single: Vec<Outcome>,
-    /// By request: what the policy at hand decided.
-    decisions: Vec<Decision>,
-}
-
 struct ScratchRunner {
     runner: Runner,
     router: Router,
-    column: Vec<Outcome>,
+    column: Column,
 }
 
 impl Scratch {
@@ -180,13 +154,15 @@ impl Scratch {
             .map(|runner| ScratchRunner {
                 runner: runner.fork(),
                 router: fresh.clone(),
-                column: Vec::with_capacity(SLICE),
+                column: Column::default(),
             })
             .collect();
         Self {
             batch: Batch::default(),
+            requirement: Vec::new(),
+            folds: Vec::new(),
+            plain: Plain::default(),
             outcomes: Outcomes::default(),
-            slice: Slice::default(),
             runners,
             fresh,
         }
@@ -225,119 +201,125 @@ fn run_slice(
     slice: usize,
     sums: &mut Sums,
 ) {
-    world.workload.fill(key, first, slice, &mut scratch.batch);
-    scratch
-        .outcomes
-        .fill(&scratch.batch, &world.world, &world.prices);
-    world.asks(
-        &scratch.batch,
-        slice,
-        key.replicate,
-        &mut scratch.slice.asks,
-    );
-    scratch.slice.eligible.clear();
-    let needs = scratch.slice.asks.iter().map(|ask| &ask.need);
-    scratch
-        .slice
-        .eligible
-        .extend(needs.map(|need| scratch.fresh.eligible_set(need)));
-    scratch.slice.folds.clear();
+    let batch = &mut scratch.batch;
+    world.workload.fill(key, first, slice, batch);
+    let batch = &*batch;
+    let asks = world.asks(batch, key.replicate, &mut scratch.requirement);
+    scratch.folds.clear();
     if world.workload.folds() > 1 {
         let folds = (0..slice as u64).map(|i| world.workload.fold(first + i));
-        scratch.slice.folds.extend(folds);
+        scratch.folds.extend(folds);
     }
-    scratch
-        .slice
-        .walk_singles(&mut scratch.fresh, &scratch.outcomes);
-    let unknown = scratch.batch.input_tokens[..slice].iter();
+    let is_plain = scratch.plain.fill(batch, &asks, world, &scratch.fresh);
+    // Whoever is walked request by request needs the answers in another shape: made for the first.
+    let mut outcomes_ready = false;
+    let mut ready = |outcomes: &mut Outcomes| {
+        if !outcomes_ready {
+            outcomes.fill(batch, &world.world, &world.prices);
+            outcomes_ready = true;
+        }
+    };
+    let unknown = asks.input_tokens.iter();
     let unknown_need = unknown.filter(|tokens| **tokens == Tokens::UNKNOWN).count() as u64;
-    for (index, scratch_runner) in scratch.runners.iter_mut().enumerate() {
+    for (scratch_runner, tally) in scratch.runners.iter_mut().zip(&mut sums.tallies) {
         let ScratchRunner {
             runner,
             router,
             column,
         } = scratch_runner;
-        column.clear();
-        let tally = &mut sums.tallies[index];
         match runner {
             Runner::Policy {
                 per_fold,
                 verifiers,
                 ..
             } => {
-                let answering = Answering {
-                    outcomes: &scratch.outcomes,
-                    verifiers,
-                };
-                decide(
-                    per_fold,
-                    router,
-                    &answering,
-                    &mut scratch.slice,
-                    column,
-                    tally,
-                );
+                let decided = is_plain
+                    && router.is_instant()
+                    && scratch.plain.decide(
+                        per_fold,
+                        &scratch.folds,
+                        verifiers,
+                        batch,
+                        &asks,
+                        router,
+                        column,
+                        tally,
+                    );
+                if !decided {
+                    ready(&mut scratch.outcomes);
+                    let answering = Answering {
+                        outcomes: &scratch.outcomes,
+                        verifiers,
+                    };
+                    let outcomes = column.begin_outcomes();
+                    decide(
+                        per_fold,
+                        &scratch.folds,
+                        router,
+                        &answering,
+                        &asks,
+                        outcomes,
+                        tally,
+                    );
+                    tallying::add(tally, outcomes);
+                }
             }
             Runner::Oracle => {
-                oracle(world, &scratch.outcomes, &scratch.slice.asks, column);
+                ready(&mut scratch.outcomes);
+                let outcomes = column.begin_outcomes();
+                oracle(world, &scratch.outcomes, &asks, outcomes);
+                tallying::add(tally, outcomes);
                 tally.mirror_costed += slice as u64;
             }
             Runner::Unavailable => continue,
         }
-        tallying::add(tally, column);
         tally.unknown_need += unknown_need;
     }
+    if baselines.is_empty() {
+        return;
+    }
+    for scratch_runner in &mut scratch.runners {
+        scratch_runner.column.settle();
+    }
     for (b, baseline) in baselines.iter().enumerate() {
-        let theirs = std::mem::take(&mut scratch.runners[*baseline].column);
-        for (index, mine) in scratch.runners.iter().enumerate() {
-            let mine = if index == *baseline {
-                &theirs
-            } else {
-                &mine.column
-            };
-            tallying::add_pairs(&mut sums.pairs[index][b], mine, &theirs);
+        let theirs = &scratch.runners[*baseline].column;
+        for (mine, pairs) in scratch.runners.iter().zip(&mut sums.pairs) {
+            tallying::add_pairs(&mut pairs[b], &mine.column, theirs);
         }
-        scratch.runners[*baseline].column = theirs;
     }
 }
 
 fn decide(
     per_fold: &mut [Box<dyn Policy>],
+    folds: &[u8],
     router: &mut Router,
     answering: &Answering<'_>,
-    slice: &mut Slice,
-    column: &mut Vec<Outcome>,
+    asks: &Asks<'_>,
+    outcomes: &mut Vec<Outcome>,
     tally: &mut Tally,
 ) {
     let mut counts = VerifierCounts::default();
     let mut unseen = VerifierCounts::default();
     let mut unpriced = 0;
-    slice.decide(per_fold);
     // Failures cannot happen here, so what holds before the slice holds all through it.
     let instant = router.is_instant();
-    let requests = slice.asks.len();
-    for (i, decision) in slice.decisions.iter().enumerate() {
-        let (ask, eligible) = (&slice.asks[i], instant.then_some(slice.eligible[i]));
-        // What one route alone makes of a request does not depend on who sends it there.
-        let known = match decision.serve.as_single() {
-            Some(route) if instant => slice
-                .single
-                .get(usize::from(route.0) * requests + i)
-                .copied(),
-            _ => None,
-        };
-        column.push(known.unwrap_or_else(|| {
-            drive::answer(
-                router,
-                answering,
-                &mut counts,
-                decision.serve,
-                ask,
-                eligible,
-                jitter(ask),
-                i,
-            )
-        }));
+    let last = per_fold.len() - 1;
+    for i in 0..asks.len() {
+        let fold = folds.get(i).map_or(0, |fold| usize::from(*fold).min(last));
+        let ask = asks.get(i);
+        let decision = per_fold[fold].plan(&ask);
+        let eligible = instant.then(|| router.eligible_set(&ask.need));
+        let jitter = jitter(ask.word);
+        outcomes.push(drive::answer(
+            router,
+            answering,
+            &mut counts,
+            decision.serve,
+            &ask,
+            eligible,
+            jitter,
+            i,
+        ));
         if let Some(mirror) = decision.mirror {
             // Nobody waits for the mirror; its verdicts say nothing about what was served.
             let copy = drive::answer(
@@ -345,9 +327,9 @@ fn decide(
                 answering,
                 &mut unseen,
                 mirror,
-                ask,
+                &ask,
                 eligible,
-                !jitter(ask),
+                !jitter,
                 i,
             );
             unpriced += u64::from(copy.cost == COST_UNKNOWN);
@@ -355,83 +337,27 @@ fn decide(
         }
     }
     // A request without a mirror costs nothing to mirror.
-    tally.mirror_costed += requests as u64 - unpriced;
-    tally.verified_right += u64::from(counts.right);
-    tally.accepted_right += u64::from(counts.right_accepted);
-    tally.verified_wrong += u64::from(counts.wrong);
-    tally.accepted_wrong += u64::from(counts.wrong_accepted);
-}
-
-impl Slice {
-    /// Lets a policy decide about every request.
-    fn decide(&mut self, per_fold: &mut [Box<dyn Policy>]) {
-        self.decisions.clear();
-        match per_fold {
-            [policy] => policy.plan_all(&self.asks, &mut self.decisions),
-            per_fold => {
-                let last = per_fold.len() - 1;
-                for (ask, fold) in self.asks.iter().zip(&self.folds) {
-                    self.decisions
-                        .push(per_fold[usize::from(*fold).min(last)].plan(ask));
-                }
-            }
-        }
-    }
-
-    /// Walks the plan of each single route, for everybody who will send a request just there.
-    fn walk_singles(&mut self, router: &mut Router, outcomes: &Outcomes) {
-        self.single.clear();
-        if !router.is_instant() {
-            return;
-        }
-        let answering = Answering {
-            outcomes,
-            verifiers: &[],
-        };
-        let mut counts = VerifierCounts::default();
-        for route in 0..router.routes() {
-            let route = RouteId(route as u16);
-            let first = self.single.len();
-            // Nearly every request can be taken by nearly every route: write the answer down without
-            // asking, and walk the few others after it.
-            self.single.extend(
-                outcomes
-                    .of(route)
-                    .map(|(cost, grade)| Outcome::new(cost, grade, route.0, 1, 0)),
-            );
-            for (i, (ask, eligible)) in self.asks.iter().zip(&self.eligible).enumerate() {
-                if !eligible.has(route) {
-                    let plan = Plan::single(route);
-                    let eligible = Some(*eligible);
-                    self.single[first + i] = drive::answer(
-                        router,
-                        &answering,
-                        &mut counts,
-                        plan,
-                        ask,
-                        eligible,
-                        jitter(ask),
-                        i,
-                    );
-                }
-            }
-        }
-    }
+    tally.mirror_costed += asks.len() as u64 - unpriced;
+    counts.add_to(tally);
 }
 
 #[inline(never)]
 fn add_mirror(tally: &mut Tally, copy: &Outcome) {
     tally.mirror_calls += u64::from(copy.calls());
     if copy.cost != COST_UNKNOWN {
-        tally.mirror_cost_sum += i128::from(copy.cost);
-        tally.mirror_cost_square_sum += tallying::square(copy.cost);
+        tallying::grow(&mut tally.mirror_cost_sum, i128::from(copy.cost));
+        tallying::grow(
+            &mut tally.mirror_cost_square_sum,
+            tallying::square(copy.cost),
+        );
     }
 }
 
 /// The best grade among the routes that can serve, ties to the cheaper. A route without a grade might
 /// have been the best one; unless a route that is no dearer was right, nothing can be said.
-fn oracle(world: &World<'_>, view: &Outcomes, asks: &[Ask], outcomes: &mut Vec<Outcome>) {
-    for (i, ask) in asks.iter().enumerate() {
+fn oracle(world: &World<'_>, view: &Outcomes, asks: &Asks<'_>, outcomes: &mut Vec<Outcome>) {
+    for i in 0..asks.len() {
+        let need = asks.need(i);
         let mut best: Option<Outcome> = None;
         // Least cost among the routes without a grade; one of unknown cost may have been free.
         let mut ungraded: Option<u64> = None;
@@ -441,10 +367,10 @@ fn oracle(world: &World<'_>, view: &Outcomes, asks: &[Ask], outcomes: &mut Vec<O
             if *column == NOT_IN_WORLD {
                 continue;
             }
-            if !world.catalogue.can_serve(route, &ask.need) {
+            if !world.catalogue.can_serve(route, &need) {
                 let known = &world.catalogue.routes[index];
-                refused |= !known.residency.is_subset_of(ask.need.residency)
-                    || (ask.need.local_only && !known.local);
+                refused |= !known.residency.is_subset_of(need.residency)
+                    || (need.local_only && !known.local);
                 continue;
             }
             let (grade, cost) = (view.grade(route, i), view.cost(route, i));

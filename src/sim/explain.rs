@@ -56,7 +56,8 @@ pub fn explain(
         replicate: 0,
     };
     experiment.workload.fill(key, number, 1, &mut batch);
-    let ask = world.ask(&batch, 0, 0);
+    let mut requirement = Vec::new();
+    let ask = world.asks(&batch, 0, &mut requirement).get(0);
     let mut outcomes = Outcomes::default();
     outcomes.fill(&batch, &world.world, &world.prices);
     let names: Vec<String> = experiment
@@ -118,7 +119,7 @@ fn story(
         &mut counts,
         decision.serve,
         ask.need,
-        jitter(ask),
+        jitter(ask.word),
         0,
         &mut diary,
     );
@@ -151,7 +152,7 @@ fn story(
             &mut counts,
             mirror,
             ask.need,
-            !jitter(ask),
+            !jitter(ask.word),
             0,
             &mut (),
         );

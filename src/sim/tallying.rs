@@ -8,11 +8,12 @@ use super::drive::{NO_ROUTE, Outcome, flag};
 use crate::standin::outcome::COST_UNKNOWN;
 use crate::stats::{PairTally, Tally};
 use crate::units::Score;
+use crate::units::lanes::{self, LANES, Lanes};
 
 /// A score of one in the tally's unit.
 const ONE: i128 = 1_000_000;
 /// Costs below this are ordinary: a million of them fit 64 bits. It is 17 USD for one request.
-const ORDINARY: u64 = 1 << 44;
+pub(super) const ORDINARY: u64 = 1 << 44;
 /// Routes that are counted in one register.
 const PACKED: usize = 8;
 /// Outcomes after which that register has to be emptied.
@@ -25,8 +26,151 @@ pub(super) fn square(value: u64) -> i128 {
     (value * value) as i128
 }
 
-fn grow(sum: &mut i128, by: i128) {
+/// Adds, and stays at the limit instead of wrapping.
+pub(super) fn grow(sum: &mut i128, by: i128) {
     *sum = sum.saturating_add(by);
+}
+
+/// What became of a slice of requests under one contestant, in one of two shapes.
+#[derive(Default)]
+pub(super) struct Column {
+    /// Whether `cost` and `right` hold it; else `outcomes` does.
+    is_plain: bool,
+    /// Costs of plain outcomes, below [`ORDINARY`], in groups of 64.
+    pub(super) cost: Vec<[u64; LANES]>,
+    /// Which plain outcomes are right, by group.
+    pub(super) right: Vec<Lanes>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Column {
+    /// Room for plain outcomes: wrong and free, until something is added.
+    pub(super) fn begin_plain(&mut self, groups: usize) {
+        self.is_plain = true;
+        self.cost.clear();
+        self.cost.resize(groups, [0; LANES]);
+        self.right.clear();
+        self.right.resize(groups, 0);
+    }
+
+    /// Room for outcomes of any sort.
+    pub(super) fn begin_outcomes(&mut self) -> &mut Vec<Outcome> {
+        self.is_plain = false;
+        self.outcomes.clear();
+        &mut self.outcomes
+    }
+
+    /// Brings outcomes that turned out plain into the shape in which they are paired fast.
+    pub(super) fn settle(&mut self) {
+        let (groups, rest) = self.outcomes.as_chunks::<LANES>();
+        let plain = |one: &Outcome| one.grade().is_binary() && one.cost < ORDINARY;
+        if self.is_plain || !rest.is_empty() || !self.outcomes.iter().all(plain) {
+            return;
+        }
+        self.is_plain = true;
+        self.cost.clear();
+        self.right.clear();
+        for group in groups {
+            self.cost.push(group.map(|one| one.cost));
+            let right = |lane: usize| group[lane].grade() == Score::RIGHT;
+            self.right.push(lanes::which(right));
+        }
+    }
+
+    /// Plain outcomes as outcomes, as far as pairs look at them.
+    fn spelt_out(&self) -> Vec<Outcome> {
+        let groups = self.cost.iter().zip(&self.right);
+        groups
+            .flat_map(|(cost, right)| {
+                cost.iter().enumerate().map(move |(lane, cost)| {
+                    let grade = Score::from_right(right >> lane & 1 == 1);
+                    Outcome::new(*cost, grade, NO_ROUTE, 0, 0)
+                })
+            })
+            .collect()
+    }
+}
+
+/// Σ x² of numbers below 2⁴⁴, from the 22-bit halves of each: that takes no product of more than 64 bits.
+#[derive(Clone, Copy, Default)]
+struct Squares {
+    low: u64,
+    cross: u64,
+    high: u64,
+}
+
+impl Squares {
+    const HALF: u32 = 22;
+
+    #[inline(always)]
+    fn add(&mut self, x: u64) {
+        // Halves of 32 bits, for products of such are what every processor has many of at a time.
+        let low = u64::from(x as u32 & ((1 << Self::HALF) - 1));
+        let high = u64::from((x >> Self::HALF) as u32);
+        self.low = self.low.wrapping_add(low * low);
+        self.cross = self.cross.wrapping_add(low * high);
+        self.high = self.high.wrapping_add(high * high);
+    }
+
+    /// Right for up to 2²⁰ numbers.
+    fn sum(self) -> i128 {
+        i128::from(self.low)
+            + (i128::from(self.cross) << (Self::HALF + 1))
+            + (i128::from(self.high) << (2 * Self::HALF))
+    }
+}
+
+/// Adds plain outcomes, but for calls, routes, escalations and reasons, which whoever walked them knows.
+pub(super) fn add_plain(tally: &mut Tally, column: &Column) {
+    let (mut cost, mut right_cost) = (0u64, 0u64);
+    let mut squares = Squares::default();
+    for (group, right) in column.cost.iter().zip(&column.right) {
+        let masks = lanes::spread(*right);
+        for (one, mask) in group.iter().zip(&masks) {
+            cost = cost.wrapping_add(*one);
+            right_cost = right_cost.wrapping_add(*one & *mask);
+            squares.add(*one);
+        }
+    }
+    let n = (column.cost.len() * LANES) as u64;
+    let right: u32 = column.right.iter().map(|right| right.count_ones()).sum();
+    tally.requests += n;
+    Sums {
+        n,
+        right: u64::from(right),
+        cost,
+        right_cost,
+        cost_square: squares.sum(),
+    }
+    .add_to(tally);
+}
+
+/// Sums over plain outcomes.
+struct Sums {
+    n: u64,
+    right: u64,
+    cost: u64,
+    right_cost: u64,
+    cost_square: i128,
+}
+
+impl Sums {
+    fn add_to(&self, tally: &mut Tally) {
+        let (n, cost) = (self.n, i128::from(self.cost));
+        let score = i128::from(self.right) * ONE;
+        tally.graded += n;
+        grow(&mut tally.score_sum, score);
+        grow(&mut tally.score_square_sum, score * ONE);
+        tally.costed += n;
+        grow(&mut tally.cost_sum, cost);
+        grow(&mut tally.cost_square_sum, self.cost_square);
+        tally.both += n;
+        grow(&mut tally.both_cost_sum, cost);
+        grow(&mut tally.both_cost_square_sum, self.cost_square);
+        grow(&mut tally.both_score_sum, score);
+        grow(&mut tally.both_score_square_sum, score * ONE);
+        grow(&mut tally.both_cross_sum, i128::from(self.right_cost) * ONE);
+    }
 }
 
 /// Adds the outcomes of one contestant.
@@ -119,22 +263,16 @@ impl PlainSums {
         for (route, count) in tally.final_count.iter_mut().enumerate() {
             *count += self.routes >> (8 * route) & 0xff;
         }
-        let (cost, cost_square) = (i128::from(self.cost), self.cost_square as i128);
-        let score = i128::from(self.counts & 0xffff) * ONE;
-        tally.graded += n;
-        grow(&mut tally.score_sum, score);
-        grow(&mut tally.score_square_sum, score * ONE);
         tally.calls_sum += self.counts >> 16 & 0xffff;
         tally.calls_square_sum += self.counts >> 32 & 0xff_ffff;
-        tally.costed += n;
-        grow(&mut tally.cost_sum, cost);
-        grow(&mut tally.cost_square_sum, cost_square);
-        tally.both += n;
-        grow(&mut tally.both_cost_sum, cost);
-        grow(&mut tally.both_cost_square_sum, cost_square);
-        grow(&mut tally.both_score_sum, score);
-        grow(&mut tally.both_score_square_sum, score * ONE);
-        grow(&mut tally.both_cross_sum, i128::from(self.right_cost) * ONE);
+        Sums {
+            n,
+            right: self.counts & 0xffff,
+            cost: self.cost,
+            right_cost: self.right_cost,
+            cost_square: self.cost_square as i128,
+        }
+        .add_to(tally);
     }
 }
 
@@ -175,8 +313,44 @@ fn add_one(tally: &mut Tally, outcome: &Outcome) {
     }
 }
 
+/// Pairs one contestant's outcomes with those of another on the same requests.
+pub(super) fn add_pairs(pair: &mut PairTally, mine: &Column, theirs: &Column) {
+    match (mine.is_plain, theirs.is_plain) {
+        (true, true) => add_plain_pairs(pair, mine, theirs),
+        (false, false) => add_outcome_pairs(pair, &mine.outcomes, &theirs.outcomes),
+        (true, false) => add_outcome_pairs(pair, &mine.spelt_out(), &theirs.outcomes),
+        (false, true) => add_outcome_pairs(pair, &mine.outcomes, &theirs.spelt_out()),
+    }
+}
+
+fn add_plain_pairs(pair: &mut PairTally, mine: &Column, theirs: &Column) {
+    let mut counts = [0; 4];
+    let mut sum = 0i64;
+    let mut squares = Squares::default();
+    for (a, b) in mine.right.iter().zip(&theirs.right) {
+        for (count, lanes) in counts.iter_mut().zip([!a & !b, !a & b, a & !b, a & b]) {
+            *count += u64::from(lanes.count_ones());
+        }
+    }
+    for (a, b) in mine
+        .cost
+        .as_flattened()
+        .iter()
+        .zip(theirs.cost.as_flattened())
+    {
+        // Ordinary costs fit a signed word, and a slice's sum of them does.
+        let difference = *a as i64 - *b as i64;
+        sum += difference;
+        squares.add(difference.unsigned_abs());
+    }
+    add_cells(pair, counts);
+    pair.costed += mine.cost.as_flattened().len() as u64;
+    grow(&mut pair.cost_difference_sum, i128::from(sum));
+    grow(&mut pair.cost_difference_square_sum, squares.sum());
+}
+
 /// Adds the outcomes of a contestant and of its baseline on the same requests.
-pub(super) fn add_pairs(pair: &mut PairTally, mine: &[Outcome], theirs: &[Outcome]) {
+fn add_outcome_pairs(pair: &mut PairTally, mine: &[Outcome], theirs: &[Outcome]) {
     // By whether the first and the second are right.
     let mut counts = [0u64; 4];
     let (mut costed, mut sum, mut squares) = (0u64, 0i128, 0i128);
@@ -203,12 +377,19 @@ pub(super) fn add_pairs(pair: &mut PairTally, mine: &[Outcome], theirs: &[Outcom
             squares = squares.saturating_add(square(mine.cost.abs_diff(theirs.cost)));
         }
     }
-    let [n00, n01, n10, n11] = counts;
+    add_cells(pair, counts);
+    pair.costed += costed;
+    grow(&mut pair.cost_difference_sum, sum);
+    grow(&mut pair.cost_difference_square_sum, squares);
+}
+
+/// Adds pairs of right and wrong answers, by whether the first and the second are right.
+fn add_cells(pair: &mut PairTally, [n00, n01, n10, n11]: [u64; 4]) {
     pair.n00 += n00;
     pair.n01 += n01;
     pair.n10 += n10;
     pair.n11 += n11;
-    pair.graded += counts.iter().sum::<u64>();
+    pair.graded += n00 + n01 + n10 + n11;
     grow(
         &mut pair.score_difference_sum,
         (i128::from(n10) - i128::from(n01)) * ONE,
@@ -217,9 +398,6 @@ pub(super) fn add_pairs(pair: &mut PairTally, mine: &[Outcome], theirs: &[Outcom
         &mut pair.score_difference_square_sum,
         i128::from(n10 + n01) * ONE * ONE,
     );
-    pair.costed += costed;
-    grow(&mut pair.cost_difference_sum, sum);
-    grow(&mut pair.cost_difference_square_sum, squares);
 }
 
 #[cfg(test)]

@@ -36,30 +36,7 @@ impl Table {
     /// The quantile at the middle of `lane`'s cell.
     #[inline(always)]
     pub(crate) fn at(&self, lane: u32) -> f64 {
-        self.read(self.find(lane))
-    }
-
-    /// Where `lane` falls, in this table and in all with cells as narrow: a cell, and the part of it.
-    #[inline(always)]
-    pub(crate) fn find(&self, lane: u32) -> (usize, f64) {
-        let upper = lane >> 31;
-        let folded = lane ^ upper.wrapping_neg();
-        // v·2³³ is odd and below 2³². Left-aligned, its leading one names the octave.
-        let scaled = (u64::from(folded) << 1) | 1;
-        let zeros = scaled.leading_zeros();
-        let aligned = (scaled << zeros) << 1;
-        let cell = (aligned >> (64 - self.cell_bits)) as usize;
-        // Fifty-two bits are exact in a float, and as a signed number convert in one instruction.
-        let part =
-            ((aligned << self.cell_bits) >> 12) as i64 as f64 * (1.0 / 4_503_599_627_370_496.0);
-        let octave = (63 - zeros) as usize;
-        let index = ((upper as usize * OCTAVES + octave) << self.cell_bits) + cell;
-        (index, part)
-    }
-
-    /// The value at a place that [`Table::find`] gave.
-    #[inline(always)]
-    pub(crate) fn read(&self, (index, part): (usize, f64)) -> f64 {
+        let (index, part) = find(self.cell_bits, lane);
         let [a, b, c, d] = self.cells[index];
         a + part * (b + part * (c + part * d))
     }
@@ -171,6 +148,61 @@ impl Table {
             (value, -sigma * value / normal_density(last))
         };
         Self::build(if sigma > 1.5 { 7 } else { 5 }, lower, upper)
+    }
+}
+
+/// Where `lane` falls in a table of 2^`cell_bits` cells an octave: a cell, and the part of it.
+#[inline(always)]
+fn find(cell_bits: u32, lane: u32) -> (usize, f64) {
+    let upper = lane >> 31;
+    let folded = lane ^ upper.wrapping_neg();
+    // v·2³³ is odd and below 2³². Left-aligned, its leading one names the octave.
+    let scaled = (u64::from(folded) << 1) | 1;
+    let zeros = scaled.leading_zeros();
+    let aligned = (scaled << zeros) << 1;
+    let cell = (aligned >> (64 - cell_bits)) as usize;
+    // Fifty-two bits are exact in a float, and as a signed number convert in one instruction.
+    let part = ((aligned << cell_bits) >> 12) as i64 as f64 * (1.0 / 4_503_599_627_370_496.0);
+    let octave = (63 - zeros) as usize;
+    let index = ((upper as usize * OCTAVES + octave) << cell_bits) + cell;
+    (index, part)
+}
+
+/// Two tables with cells as narrow as each other's, cell beside cell: a lane is found once, and what is
+/// read for it lies in one cache line.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Twin {
+    cell_bits: u32,
+    cells: Vec<TwinCell>,
+}
+
+/// Coefficients of both cubics, degree by degree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(align(64))]
+struct TwinCell([[f64; 2]; 4]);
+
+impl Twin {
+    /// Both tables in one; `None` if their cells differ.
+    pub(crate) fn new(one: &Table, other: &Table) -> Option<Self> {
+        if one.cell_bits != other.cell_bits || one.cells.len() != other.cells.len() {
+            return None;
+        }
+        let pairs = one.cells.iter().zip(&other.cells);
+        Some(Self {
+            cell_bits: one.cell_bits,
+            cells: pairs
+                .map(|(a, b)| TwinCell(std::array::from_fn(|degree| [a[degree], b[degree]])))
+                .collect(),
+        })
+    }
+
+    /// What [`Table::at`] gives for either table.
+    #[inline(always)]
+    pub(crate) fn at(&self, lane: u32) -> (f64, f64) {
+        let (index, part) = find(self.cell_bits, lane);
+        let [a, b, c, d] = &self.cells[index].0;
+        let read = |i: usize| a[i] + part * (b[i] + part * (c[i] + part * d[i]));
+        (read(0), read(1))
     }
 }
 
@@ -478,8 +510,9 @@ mod tests {
             (1000.0, 1000.0, 10.0),
         ] {
             let (beta, odds) = (Table::beta(a, b), Table::beta_odds(a, b, slope));
+            let twin = Twin::new(&beta, &odds).unwrap();
             for lane in lanes() {
-                assert_eq!(beta.find(lane), odds.find(lane));
+                assert_eq!(twin.at(lane), (beta.at(lane), odds.at(lane)));
                 let error = odds.at(lane) / libm::exp(slope * beta.at(lane)) - 1.0;
                 assert!(error.abs() < 1e-7, "Beta({a}, {b}) at {lane:#x}: {error:e}");
             }

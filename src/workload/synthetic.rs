@@ -8,12 +8,14 @@
 //!
 //! Columns are filled one at a time over small groups of requests, so that the loops stay tight.
 
+use std::hint::select_unpredictable;
+
 use super::draws::{
     Block, COIN, DATA_CLASS, DIFFICULTY, GRADE, GROUP, HINT, INPUT_TOKENS, LANGUAGE, OUTPUT_TOKENS,
     POLICY, Page, SESSION, SHARED, TASK, TENANT, TOOLS, USER, VERIFIER, mix, name_key, split, unit,
     wide,
 };
-use super::quantile::{Table, Variate};
+use super::quantile::{Table, Twin, Variate};
 use super::{Batch, Domain, DrawKey, Examples, NO_NAME};
 use crate::units::{Probability, Score, Tokens};
 
@@ -77,22 +79,18 @@ impl Task {
     /// An answer's tokens, cut off at the cap.
     #[inline(always)]
     fn output_tokens(&self, lane: u32) -> Tokens {
+        // What is drawn is known; an unknown cap is larger than everything, so it cuts off nothing.
         let tokens = self.output.tokens(lane);
-        match (tokens.get(), self.output_cap.get()) {
-            (Some(tokens), Some(cap)) => Tokens::new(tokens.min(cap)),
-            _ => tokens,
-        }
+        Tokens::new(tokens.bits().min(self.output_cap.bits()))
     }
 }
 
 /// A distribution of numbers of tokens. The simple ones are spelt out, for they are the common ones.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Count {
-    /// Always so many.
-    Fixed(Tokens),
     /// A number for lanes below the end of the stretch, and another for the rest.
     Either {
-        /// Where the first stretch ends.
+        /// Where the first stretch ends; 0 for a number that is always the same.
         end: u32,
         /// Below it.
         low: Tokens,
@@ -106,30 +104,25 @@ pub(crate) enum Count {
 impl Count {
     /// The simplest form of a distribution.
     pub(crate) fn new(variate: Variate) -> Self {
-        match variate {
-            Variate::Fixed(value) => Self::Fixed(whole(value)),
-            variate => match variate.as_either() {
-                Some((low, end, high)) => Self::Either {
-                    end,
-                    low: whole(low),
-                    high: whole(high),
-                },
-                None => Self::Drawn(variate),
+        let either = match variate {
+            Variate::Fixed(value) => Some((value, 0, value)),
+            _ => variate.as_either(),
+        };
+        match either {
+            Some((low, end, high)) => Self::Either {
+                end,
+                low: whole(low),
+                high: whole(high),
             },
+            None => Self::Drawn(variate),
         }
     }
 
     #[inline(always)]
     fn tokens(&self, lane: u32) -> Tokens {
         match self {
-            Self::Fixed(tokens) => *tokens,
-            Self::Either { end, low, high } => {
-                if lane < *end {
-                    *low
-                } else {
-                    *high
-                }
-            }
+            // Nobody can guess which it is, so nobody should try.
+            Self::Either { end, low, high } => select_unpredictable(lane < *end, *low, *high),
             Self::Drawn(variate) => whole(variate.at(lane)),
         }
     }
@@ -139,12 +132,7 @@ impl Count {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Difficulty {
     /// Tables of the difficulty and of e^(slope·difficulty): looking the latter up saves an exponential.
-    Tables {
-        /// The difficulty.
-        value: Table,
-        /// e^(slope·difficulty), with the same cells.
-        odds: Table,
-    },
+    Tables(Twin),
     /// Anything else.
     Drawn(Variate),
 }
@@ -154,10 +142,7 @@ impl Difficulty {
     #[inline(always)]
     fn at(&self, lane: u32, slope: f64) -> (f64, f64) {
         match self {
-            Self::Tables { value, odds } => {
-                let place = value.find(lane);
-                (value.read(place), odds.read(place))
-            }
+            Self::Tables(tables) => tables.at(lane),
             Self::Drawn(variate) => {
                 let value = variate.at(lane);
                 (value, libm::exp(slope * value))
@@ -225,7 +210,8 @@ pub(crate) struct Synthetic {
 /// batch's end is drawn and dropped, so that the loops have a fixed length.
 struct Group {
     blocks: [Block; GROUP],
-    more: [Block; GROUP],
+    /// The second page, if it is needed.
+    more: Vec<Block>,
     task: [u16; GROUP],
     difficulty: [f64; GROUP],
     /// e^(slope·difficulty).
@@ -241,6 +227,15 @@ struct Group {
 fn whole(value: f64) -> Tokens {
     // A float-to-integer `as` saturates.
     Tokens::new((value + 0.5) as u32)
+}
+
+/// The part of a group that is in the batch. Nearly always it is all of it, which copies without a call.
+#[inline(always)]
+fn put<T: Copy>(group: &[T; GROUP], batch: &mut [T]) {
+    match <&mut [T; GROUP]>::try_from(&mut *batch) {
+        Ok(whole) => *whole = *group,
+        Err(_) => batch.copy_from_slice(&group[..batch.len()]),
+    }
 }
 
 impl Synthetic {
@@ -261,7 +256,7 @@ impl Synthetic {
         let mut more = self.needs_more().then(|| Page::open(key, 1, first));
         let mut group = Group {
             blocks: [[0; 16]; GROUP],
-            more: [[0; 16]; GROUP],
+            more: vec![[0; 16]; if more.is_some() { GROUP } else { 0 }],
             task: [0; GROUP],
             difficulty: [0.0; GROUP],
             odds: [0.0; GROUP],
@@ -284,7 +279,7 @@ impl Synthetic {
     /// Task, tenant, user, session, language, data class, tools.
     fn who(&self, group: &Group, first: u64, at: usize, size: usize, batch: &mut Batch) {
         let blocks = &group.blocks;
-        batch.task[at..at + size].copy_from_slice(&group.task[..size]);
+        put(&group.task, &mut batch.task[at..at + size]);
         for (word, block) in batch.policy_word[at..at + size].iter_mut().zip(blocks) {
             *word = wide(block, POLICY);
         }
@@ -302,7 +297,7 @@ impl Synthetic {
             batch.tenant[at..at + size].fill(NO_NAME);
         } else {
             let tenants = self.tenant_shares.pick_all(blocks, TENANT);
-            batch.tenant[at..at + size].copy_from_slice(&tenants[..size]);
+            put(&tenants, &mut batch.tenant[at..at + size]);
         }
         if self.needs_more() {
             self.people(group, first, at, size, batch);
@@ -405,16 +400,23 @@ impl Synthetic {
     fn answers(&self, group: &Group, at: usize, size: usize, batch: &mut Batch) {
         let blocks = &group.blocks;
         for (r, route) in self.routes.iter().enumerate() {
-            let grades = batch.grade[r][at..at + size].iter_mut();
-            let verifier = batch.verifier_lane[r][at..at + size].iter_mut();
-            for (i, (grade, verifier)) in grades.zip(verifier).enumerate() {
-                let block = &blocks[i];
+            let mut lanes = [0; GROUP];
+            let mut verifier = [0; GROUP];
+            let mut factors = [0.0; GROUP];
+            for (i, block) in blocks.iter().enumerate() {
                 let own = split(wide(block, GRADE), route.grade_key);
-                let lane = own ^ ((own ^ block[SHARED]) & group.shared[i]);
-                let odds = group.odds[i] * route.factors[group.factor[i] as usize];
-                *grade = Score::from_right(unit(lane) * (1.0 + odds) < 1.0);
-                *verifier = split(wide(block, VERIFIER), route.verifier_key);
+                lanes[i] = own ^ ((own ^ block[SHARED]) & group.shared[i]);
+                verifier[i] = split(wide(block, VERIFIER), route.verifier_key);
+                factors[i] = route.factors[group.factor[i] as usize];
             }
+            // By itself, so that it is done for several at a time.
+            let mut grades = [Score::WRONG; GROUP];
+            for (i, grade) in grades.iter_mut().enumerate() {
+                let odds = group.odds[i] * factors[i];
+                *grade = Score::from_right(unit(lanes[i]) * (1.0 + odds) < 1.0);
+            }
+            put(&grades, &mut batch.grade[r][at..at + size]);
+            put(&verifier, &mut batch.verifier_lane[r][at..at + size]);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The table `[synthetic]` of a workload file.
 
 use super::draws::name_key;
-use super::quantile::{SHAPE_MAX, SHAPE_MIN, SPREAD_MAX, Table as Quantiles, Variate};
+use super::quantile::{SHAPE_MAX, SHAPE_MIN, SPREAD_MAX, Table as Quantiles, Twin, Variate};
 use super::synthetic::{Answers, Count, Difficulty, Shares, Synthetic, Task, Tenant};
 use super::{NO_NAME, Workload, World};
 use crate::router::ROUTES_MAX;
@@ -311,11 +311,13 @@ fn read_difficulty(value: &Value<'_>, slope: f64) -> Option<Difficulty> {
             );
             let (a, b) = (a?, b?);
             let value = Quantiles::beta(a, b);
-            Some(if slope <= TABLE_SLOPE_MAX {
-                let odds = Quantiles::beta_odds(a, b, slope);
-                Difficulty::Tables { value, odds }
-            } else {
-                Difficulty::Drawn(Variate::Table(value))
+            // Of the same shapes, so they have the same cells.
+            let twin = (slope <= TABLE_SLOPE_MAX)
+                .then(|| Twin::new(&value, &Quantiles::beta_odds(a, b, slope)))
+                .flatten();
+            Some(match twin {
+                Some(tables) => Difficulty::Tables(tables),
+                None => Difficulty::Drawn(Variate::Table(value)),
             })
         }
         "uniform" => {

@@ -8,6 +8,7 @@ mod intervals;
 mod lesson;
 mod program;
 mod readme;
+mod remarks;
 mod report;
 mod reproducible;
 mod residency;

@@ -3,7 +3,7 @@
 use crate::router::{
     Failure, FailureReason, FaultKind, Need, Plan, ROUTES_MAX, RouteId, Served, ServedVerdict, Skip,
 };
-use crate::units::{Instant, Usd};
+use crate::units::{Instant, Tokens, Usd};
 
 /// What the call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,8 +294,14 @@ impl Call {
 /// passes it, an unknown cap counts as nothing.
 #[inline(always)]
 pub(super) fn prompt_and_cap(need: &Need) -> u32 {
-    match need.input_tokens.get() {
-        Some(input) => input.saturating_add(need.output_cap.get().unwrap_or(0)),
+    tokens(need.input_tokens, need.output_cap)
+}
+
+/// [`prompt_and_cap`] of a request with these.
+#[inline(always)]
+pub(super) fn tokens(input: Tokens, output_cap: Tokens) -> u32 {
+    match input.get() {
+        Some(input) => input.saturating_add(output_cap.get().unwrap_or(0)),
         None => 0,
     }
 }
