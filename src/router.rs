@@ -44,7 +44,7 @@ pub use retry::{HintUse, Jitter, WaitPolicy, wait};
 pub use step::{
     Failure, FailureReason, Input, Limits, Served, ServedVerdict, Skip, Step, UnservedReason,
 };
-pub use walk::{Abreast, Call, EligibleSet, InstantEnd, InstantWalk, Router};
+pub use walk::{Abreast, AnswersAbreast, Call, EligibleSet, InstantEnd, InstantWalk, Router};
 
 use crate::units::{Duration, Instant, Tokens};
 

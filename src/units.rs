@@ -5,6 +5,7 @@
 //! What this module is not: a clock. Nothing here knows what time it is.
 
 pub(crate) mod lanes;
+pub(crate) mod vectors;
 
 use std::fmt;
 

@@ -55,12 +55,17 @@ impl Simulated {
     /// The verdicts on 64 answers that are right or wrong: bit i of `right` is about the i-th.
     #[inline(always)]
     pub(crate) fn accepts_lanes(&self, right: Lanes, lane: &[u32; LANES]) -> Lanes {
-        let below = |threshold: u64| match u32::try_from(threshold) {
-            Ok(threshold) => lanes::which(|i| lane[i] < threshold),
-            // Certainty is one more than the largest lane.
-            Err(_) => lanes::ALL,
-        };
-        (right & below(self.if_correct)) | (!right & below(self.if_wrong))
+        (right & below(lane, self.if_correct)) | (!right & below(lane, self.if_wrong))
+    }
+}
+
+/// Which of 64 lanes are below a threshold of [`Probability::threshold`].
+#[inline(always)]
+fn below(lane: &[u32; LANES], threshold: u64) -> Lanes {
+    match u32::try_from(threshold) {
+        Ok(threshold) => lanes::which(|i| lane[i] < threshold),
+        // Certainty is one more than the largest lane.
+        Err(_) => lanes::ALL,
     }
 }
 

@@ -9,7 +9,7 @@ mod instant;
 mod quick;
 mod setback;
 
-pub use abreast::Abreast;
+pub use abreast::{Abreast, AnswersAbreast};
 pub use call::Call;
 pub use instant::{EligibleSet, InstantEnd, InstantWalk};
 

@@ -2,7 +2,7 @@
 
 use super::contestants::{Field, Runner};
 use super::drive::{self, Answering, Outcome, VerifierCounts};
-use super::plain::Plain;
+use super::plain::{Deciding, Plain};
 use super::tallying::{self, Column};
 use crate::catalogue::{Catalogue, Requirement};
 use crate::policy::{Asks, Policy};
@@ -235,16 +235,18 @@ fn run_slice(
             } => {
                 let decided = is_plain
                     && router.is_instant()
-                    && scratch.plain.decide(
+                    && Deciding {
+                        plain: &mut scratch.plain,
                         per_fold,
-                        &scratch.folds,
+                        folds: &scratch.folds,
                         verifiers,
                         batch,
-                        &asks,
+                        asks: &asks,
                         router,
                         column,
                         tally,
-                    );
+                    }
+                    .decide();
                 if !decided {
                     ready(&mut scratch.outcomes);
                     let answering = Answering {

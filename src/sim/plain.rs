@@ -10,11 +10,13 @@ use super::episode::{World, jitter};
 use super::tallying::{self, Column};
 use crate::policy::{Asks, Policy};
 use crate::router::{
-    Input, LEGS_MAX, Plan, RouteId, Router, Step, Target, UnservedReason, VerifierId,
+    AnswersAbreast, Input, LEGS_MAX, Plan, RouteId, Router, Step, Target, UnservedReason,
+    VerifierId,
 };
 use crate::standin::outcome::NOT_IN_WORLD;
 use crate::stats::{Tally, Unserved};
 use crate::units::lanes::{self, LANES, Lanes};
+use crate::units::vectors::{Work, widest};
 use crate::units::{Instant, Price, Score, Tokens};
 use crate::verify::Verifier;
 use crate::workload::Batch;
@@ -40,6 +42,34 @@ pub(super) struct Plain {
     picks: Vec<u8>,
 }
 
+/// What [`Plain::fill`] is about once there is room.
+struct TakeOver<'a> {
+    plain: &'a mut Plain,
+    batch: &'a Batch,
+    asks: &'a Asks<'a>,
+    world: &'a World<'a>,
+    router: &'a Router,
+}
+
+impl Work for TakeOver<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let (plain, batch) = (self.plain, self.batch);
+        plain.column.clear();
+        for (route, column) in self.world.world.iter().enumerate() {
+            let is_plain = *column != NOT_IN_WORLD && {
+                let column = usize::from(*column);
+                plain.grades(route, &batch.grade[column])
+                    && plain.costs(route, column, batch, self.world.prices[route])
+            };
+            plain.column.push(is_plain.then_some(usize::from(*column)));
+        }
+        plain.eligibility(self.asks, self.router);
+    }
+}
+
 impl Plain {
     /// Takes over the answers of a batch; says whether the slice can be decided here at all.
     pub(super) fn fill(
@@ -58,18 +88,18 @@ impl Plain {
         self.right.resize(groups * self.routes, 0);
         self.eligible.resize(groups * self.routes, 0);
         self.picks.resize(batch.len, 0);
-        self.column.clear();
-        for (route, column) in world.world.iter().enumerate() {
-            let plain = *column != NOT_IN_WORLD
-                && self.grades(route, &batch.grade[usize::from(*column)])
-                && self.costs(route, usize::from(*column), batch, world.prices[route]);
-            self.column.push(plain.then_some(usize::from(*column)));
-        }
-        self.eligibility(asks, router);
+        widest(TakeOver {
+            plain: self,
+            batch,
+            asks,
+            world,
+            router,
+        });
         true
     }
 
     /// Which answers of a route are right; false if some are neither right nor wrong.
+    #[inline(always)]
     fn grades(&mut self, route: usize, grades: &[Score]) -> bool {
         let mut binary = true;
         for (group, grades) in grades.as_chunks::<LANES>().0.iter().enumerate() {
@@ -83,6 +113,7 @@ impl Plain {
     }
 
     /// What a route's answers cost; false if some of it is unknown or enormous.
+    #[inline(always)]
     fn costs(&mut self, route: usize, column: usize, batch: &Batch, price: Option<Price>) -> bool {
         let groups = self.cost.iter_mut().skip(route).step_by(self.routes);
         let mut any = 0;
@@ -116,6 +147,7 @@ impl Plain {
         !unknown && any < CALL_COST_MAX
     }
 
+    #[inline(always)]
     fn eligibility(&mut self, asks: &Asks<'_>, router: &Router) {
         let groups = self.eligible.chunks_exact_mut(self.routes);
         for (group, eligible) in groups.enumerate() {
@@ -153,31 +185,55 @@ impl Plain {
         };
         !policy.menu().is_empty() && policy.menu().iter().all(plain)
     }
+}
 
-    /// Lets a policy decide, walks its plans, and adds what happened to `tally` and `column`. False, and
-    /// nothing done, if that is not possible here. `folds` says for each request which copy of the
-    /// policy decides about it; it is empty if there is one.
-    pub(super) fn decide(
-        &mut self,
-        per_fold: &[Box<dyn Policy>],
-        folds: &[u8],
-        verifiers: &[Verifier],
-        batch: &Batch,
-        asks: &Asks<'_>,
-        router: &mut Router,
-        column: &mut Column,
-        tally: &mut Tally,
-    ) -> bool {
-        if !per_fold.iter().all(|policy| self.suits(&**policy)) {
-            return false;
-        }
+/// One contestant's decisions about a slice.
+pub(super) struct Deciding<'a> {
+    pub(super) plain: &'a mut Plain,
+    /// Copies of the policy, one for each fold it decides about.
+    pub(super) per_fold: &'a [Box<dyn Policy>],
+    /// By request, which copy decides; empty if there is one.
+    pub(super) folds: &'a [u8],
+    pub(super) verifiers: &'a [Verifier],
+    pub(super) batch: &'a Batch,
+    pub(super) asks: &'a Asks<'a>,
+    pub(super) router: &'a mut Router,
+    pub(super) column: &'a mut Column,
+    pub(super) tally: &'a mut Tally,
+}
+
+impl Deciding<'_> {
+    /// Lets the policy decide, walks its plans, and adds what happened to tally and column. False, and
+    /// nothing done, if that is not possible here.
+    pub(super) fn decide(self) -> bool {
+        let plain = &*self.plain;
+        self.per_fold.iter().all(|policy| plain.suits(&**policy)) && widest(self)
+    }
+}
+
+impl Work for Deciding<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn call(self) -> bool {
+        let Self {
+            plain,
+            per_fold,
+            folds,
+            verifiers,
+            batch,
+            asks,
+            router,
+            column,
+            tally,
+        } = self;
         column.begin_plain(batch.len / LANES);
         let last = per_fold.len() - 1;
         let mut counts = VerifierCounts::default();
         for (fold, policy) in per_fold.iter().enumerate() {
             let menu = policy.menu();
             if menu.len() > 1 {
-                policy.pick_all(asks, &mut self.picks);
+                policy.pick_all(asks, &mut plain.picks);
             }
             for group in 0..column.right.len() {
                 let first = group * LANES;
@@ -186,24 +242,37 @@ impl Plain {
                 } else {
                     lanes::which(|lane| usize::from(folds[first + lane]).min(last) == fold)
                 };
-                let picks = self.picks.as_chunks::<LANES>().0[group];
-                for (index, plan) in menu.iter().enumerate() {
+                let picks = &plain.picks.as_chunks::<LANES>().0[group];
+                for (index, wanted) in menu.iter().enumerate() {
                     let among = match menu.len() {
                         1 => mine,
-                        _ => mine & lanes::which(|lane| usize::from(picks[lane]) == index),
+                        _ => mine & lanes::which(|lane| picks[lane] == index as u8),
                     };
-                    if among != 0 {
-                        let walk = Walk {
-                            plain: self,
-                            verifiers,
-                            batch,
-                            group,
-                        };
-                        let unasked = walk.walk(plan, among, column, &mut counts, tally);
-                        for lane in lanes::each(unasked) {
-                            let why = why_unasked(router, *plan, asks, first + lane);
-                            tally.unserved[why as usize] += 1;
-                        }
+                    if among == 0 {
+                        continue;
+                    }
+                    let routes = group * plain.routes..(group + 1) * plain.routes;
+                    let mut walk = Walk {
+                        plain,
+                        verifiers,
+                        batch,
+                        group,
+                        cost: &plain.cost[routes.clone()],
+                        right: &plain.right[routes.clone()],
+                        sum: &mut column.cost[group],
+                        is_right: &mut column.right[group],
+                        calls: [0; LEGS_MAX + 1],
+                        legs: 0,
+                        counts: &mut counts,
+                        tally,
+                    };
+                    let eligible = &plain.eligible[routes];
+                    let end = Router::instant_abreast(wanted, among, eligible, &mut walk);
+                    walk.add_calls();
+                    tally.escalated += u64::from(end.escalated.count_ones());
+                    for lane in lanes::each(end.unasked) {
+                        let why = why_unasked(router, *wanted, asks, first + lane);
+                        tally.unserved[why as usize] += 1;
                     }
                 }
             }
@@ -215,81 +284,71 @@ impl Plain {
     }
 }
 
-/// One plan for some of the requests of a group.
+/// One plan on its way, for some of the requests of a group.
 struct Walk<'a> {
     plain: &'a Plain,
     verifiers: &'a [Verifier],
     batch: &'a Batch,
     group: usize,
+    /// By route.
+    cost: &'a [[u64; LANES]],
+    /// By route.
+    right: &'a [Lanes],
+    /// What each request has cost so far.
+    sum: &'a mut [u64; LANES],
+    /// Whose served answer is right.
+    is_right: &'a mut Lanes,
+    /// `calls[k]`: requests about which more than k routes were asked.
+    calls: [Lanes; LEGS_MAX + 1],
+    /// Routes that were asked about anything.
+    legs: usize,
+    counts: &'a mut VerifierCounts,
+    tally: &'a mut Tally,
 }
 
 impl Walk<'_> {
-    /// Walks it; gives back the requests that nobody could be asked about.
     #[inline(always)]
-    fn walk(
-        &self,
-        plan: &Plan,
-        among: Lanes,
-        column: &mut Column,
-        counts: &mut VerifierCounts,
-        tally: &mut Tally,
-    ) -> Lanes {
-        let at = self.group * self.plain.routes;
-        let routes = at..at + self.plain.routes;
-        let (cost, right) = (
-            &self.plain.cost[routes.clone()],
-            &self.plain.right[routes.clone()],
-        );
-        let sum = &mut column.cost[self.group];
-        let is_right = &mut column.right[self.group];
-        // `calls[k]`: requests for which more than k routes were asked.
-        let mut calls = [0; LEGS_MAX + 1];
-        let mut legs = 0;
-        let end = Router::instant_abreast(
-            plan,
-            among,
-            &self.plain.eligible[routes],
-            |route, asked| {
-                lanes::add_where(asked, &cost[usize::from(route.0)], sum);
-                for k in (0..legs).rev() {
-                    calls[k + 1] |= calls[k] & asked;
-                }
-                calls[0] |= asked;
-                legs += 1;
-            },
-            |route, verifier, looked| {
-                let right = right[usize::from(route.0)];
-                let accepted = self.accepts(route, verifier, right);
-                counts.right += (looked & right).count_ones();
-                counts.right_accepted += (looked & right & accepted).count_ones();
-                counts.wrong += (looked & !right).count_ones();
-                counts.wrong_accepted += (looked & !right & accepted).count_ones();
-                accepted
-            },
-            |route, served| {
-                *is_right |= served & right[usize::from(route.0)];
-                tally.final_count[usize::from(route.0)] += u64::from(served.count_ones());
-            },
-        );
-        for (k, lanes) in calls[..legs].iter().enumerate() {
+    fn add_calls(&mut self) {
+        for (k, lanes) in self.calls[..self.legs].iter().enumerate() {
             // n² is the sum of the first n odd numbers.
             let more = u64::from(lanes.count_ones());
-            tally.calls_sum += more;
-            tally.calls_square_sum += more * (2 * k as u64 + 1);
+            self.tally.calls_sum += more;
+            self.tally.calls_square_sum += more * (2 * k as u64 + 1);
         }
-        tally.escalated += u64::from(end.escalated.count_ones());
-        end.unasked
+    }
+}
+
+impl AnswersAbreast for Walk<'_> {
+    #[inline(always)]
+    fn answered(&mut self, route: RouteId, asked: Lanes) {
+        lanes::add_where(asked, &self.cost[usize::from(route.0)], self.sum);
+        for k in (0..self.legs).rev() {
+            self.calls[k + 1] |= self.calls[k] & asked;
+        }
+        self.calls[0] |= asked;
+        self.legs += 1;
     }
 
-    /// Which answers of a route the verifier accepts.
     #[inline(always)]
-    fn accepts(&self, route: RouteId, verifier: VerifierId, right: Lanes) -> Lanes {
+    fn accepts(&mut self, route: RouteId, verifier: VerifierId, looked: Lanes) -> Lanes {
         // Only routes with a column are on the menu.
         let column = self.plain.column[usize::from(route.0)].unwrap_or(0);
         let lane = &self.batch.verifier_lane[column].as_chunks::<LANES>().0[self.group];
-        match &self.verifiers[usize::from(verifier.0)] {
+        let right = self.right[usize::from(route.0)];
+        let accepted = match &self.verifiers[usize::from(verifier.0)] {
             Verifier::Simulated(simulated) => simulated.accepts_lanes(right, lane),
-        }
+        };
+        self.counts.right += (looked & right).count_ones();
+        self.counts.right_accepted += (looked & right & accepted).count_ones();
+        self.counts.wrong += (looked & !right).count_ones();
+        self.counts.wrong_accepted += (looked & !right & accepted).count_ones();
+        accepted
+    }
+
+    #[inline(always)]
+    fn serves(&mut self, route: RouteId, served: Lanes) {
+        *self.is_right |= served & self.right[usize::from(route.0)];
+        self.tally.final_count[usize::from(route.0)] += u64::from(served.count_ones());
     }
 }
 

@@ -45,6 +45,7 @@ pub(super) struct Column {
 
 impl Column {
     /// Room for plain outcomes: wrong and free, until something is added.
+    #[inline(always)]
     pub(super) fn begin_plain(&mut self, groups: usize) {
         self.is_plain = true;
         self.cost.clear();
@@ -121,14 +122,14 @@ impl Squares {
 }
 
 /// Adds plain outcomes, but for calls, routes, escalations and reasons, which whoever walked them knows.
+#[inline(always)]
 pub(super) fn add_plain(tally: &mut Tally, column: &Column) {
     let (mut cost, mut right_cost) = (0u64, 0u64);
     let mut squares = Squares::default();
     for (group, right) in column.cost.iter().zip(&column.right) {
-        let masks = lanes::spread(*right);
-        for (one, mask) in group.iter().zip(&masks) {
+        for (lane, one) in group.iter().enumerate() {
             cost = cost.wrapping_add(*one);
-            right_cost = right_cost.wrapping_add(*one & *mask);
+            right_cost = right_cost.wrapping_add(*one & lanes::mask(*right, lane));
             squares.add(*one);
         }
     }

@@ -35,37 +35,17 @@ fn pack(bytes: &[u8; LANES]) -> Lanes {
     lanes
 }
 
-/// All ones in each of the four lanes whose bit is set in the index.
-const SPREAD: [[u64; 4]; 16] = {
-    let mut spread = [[0; 4]; 16];
-    let mut bits = 0;
-    while bits < 16 {
-        let mut lane = 0;
-        while lane < 4 {
-            spread[bits][lane] = ((bits as u64 >> lane) & 1).wrapping_neg();
-            lane += 1;
-        }
-        bits += 1;
-    }
-    spread
-};
-
-/// All ones for the lanes in `lanes`, zero for the others.
+/// All ones if the lane is in `lanes`, else zero. In a loop over all lanes this is done many at a time.
 #[inline(always)]
-pub(crate) fn spread(lanes: Lanes) -> [u64; LANES] {
-    let mut masks = [0; LANES];
-    for (at, four) in masks.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        *four = SPREAD[(lanes >> (4 * at)) as usize & 15];
-    }
-    masks
+pub(crate) fn mask(lanes: Lanes, lane: usize) -> u64 {
+    ((lanes >> lane) & 1).wrapping_neg()
 }
 
 /// Adds `from` to `to` in the lanes that are in `lanes`, wrapping.
 #[inline(always)]
 pub(crate) fn add_where(lanes: Lanes, from: &[u64; LANES], to: &mut [u64; LANES]) {
-    let masks = spread(lanes);
-    for ((to, from), mask) in to.iter_mut().zip(from).zip(&masks) {
-        *to = to.wrapping_add(*from & *mask);
+    for (lane, (to, from)) in to.iter_mut().zip(from).enumerate() {
+        *to = to.wrapping_add(*from & mask(lanes, lane));
     }
 }
 

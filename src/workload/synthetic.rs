@@ -17,6 +17,7 @@ use super::draws::{
 };
 use super::quantile::{Table, Twin, Variate};
 use super::{Batch, Domain, DrawKey, Examples, NO_NAME};
+use crate::units::vectors::{Work, widest};
 use crate::units::{Probability, Score, Tokens};
 
 /// Which of several names: cumulative shares as lane thresholds.
@@ -44,6 +45,7 @@ impl Shares {
     }
 
     /// The index that `lane` of each block means. One name at a time for all requests: that vectorises.
+    #[inline(always)]
     fn pick_all(&self, blocks: &[Block; GROUP], lane: usize) -> [u16; GROUP] {
         if self.ends.len() > 16 {
             return blocks.map(|block| self.pick(block[lane]));
@@ -238,6 +240,37 @@ fn put<T: Copy>(group: &[T; GROUP], batch: &mut [T]) {
     }
 }
 
+/// Turns a group's lanes into requests `at..at + size` of a batch.
+struct FillGroup<'a> {
+    world: &'a Synthetic,
+    group: &'a mut Group,
+    /// Number of the batch's first request.
+    first: u64,
+    at: usize,
+    size: usize,
+    batch: &'a mut Batch,
+}
+
+impl Work for FillGroup<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self {
+            world,
+            group,
+            first,
+            at,
+            size,
+            batch,
+        } = self;
+        group.task = world.task_shares.pick_all(&group.blocks, TASK);
+        world.who(group, first, at, size, batch);
+        world.what(group, at, size, batch);
+        world.answers(group, at, size, batch);
+    }
+}
+
 impl Synthetic {
     /// Whether the second page of lanes is needed.
     fn needs_more(&self) -> bool {
@@ -264,19 +297,23 @@ impl Synthetic {
             shared: [0; GROUP],
         };
         for at in (0..len).step_by(GROUP) {
-            let size = GROUP.min(len - at);
             page.read(&mut group.blocks);
             if let Some(more) = &mut more {
                 more.read(&mut group.more);
             }
-            group.task = self.task_shares.pick_all(&group.blocks, TASK);
-            self.who(&group, first, at, size, batch);
-            self.what(&mut group, at, size, batch);
-            self.answers(&group, at, size, batch);
+            widest(FillGroup {
+                world: self,
+                group: &mut group,
+                first,
+                at,
+                size: GROUP.min(len - at),
+                batch,
+            });
         }
     }
 
     /// Task, tenant, user, session, language, data class, tools.
+    #[inline(always)]
     fn who(&self, group: &Group, first: u64, at: usize, size: usize, batch: &mut Batch) {
         let blocks = &group.blocks;
         put(&group.task, &mut batch.task[at..at + size]);
@@ -328,6 +365,7 @@ impl Synthetic {
     }
 
     /// What the second page decides: user, session, data class.
+    #[inline(always)]
     fn people(&self, group: &Group, first: u64, at: usize, size: usize, batch: &mut Batch) {
         for i in 0..size {
             let lane = |lane: usize| group.more[i][lane];
@@ -359,6 +397,7 @@ impl Synthetic {
     }
 
     /// Difficulty, hint, tokens.
+    #[inline(always)]
     fn what(&self, group: &mut Group, at: usize, size: usize, batch: &mut Batch) {
         let blocks = &group.blocks;
         for (i, block) in blocks.iter().enumerate() {
@@ -397,23 +436,27 @@ impl Synthetic {
     }
 
     /// Each route's grade and verifier lane.
+    #[inline(always)]
     fn answers(&self, group: &Group, at: usize, size: usize, batch: &mut Batch) {
-        let blocks = &group.blocks;
+        // Columns of their own: what follows is done for several requests at a time.
+        let grade_words = group.blocks.each_ref().map(|block| wide(block, GRADE));
+        let verifier_words = group.blocks.each_ref().map(|block| wide(block, VERIFIER));
+        let shared_lanes = group.blocks.each_ref().map(|block| block[SHARED]);
         for (r, route) in self.routes.iter().enumerate() {
-            let mut lanes = [0; GROUP];
+            let mut grades = [Score::WRONG; GROUP];
             let mut verifier = [0; GROUP];
             let mut factors = [0.0; GROUP];
-            for (i, block) in blocks.iter().enumerate() {
-                let own = split(wide(block, GRADE), route.grade_key);
-                lanes[i] = own ^ ((own ^ block[SHARED]) & group.shared[i]);
-                verifier[i] = split(wide(block, VERIFIER), route.verifier_key);
-                factors[i] = route.factors[group.factor[i] as usize];
+            for (factor, index) in factors.iter_mut().zip(&group.factor) {
+                *factor = route.factors[*index as usize];
             }
-            // By itself, so that it is done for several at a time.
-            let mut grades = [Score::WRONG; GROUP];
             for (i, grade) in grades.iter_mut().enumerate() {
+                let own = split(grade_words[i], route.grade_key);
+                let lane = own ^ ((own ^ shared_lanes[i]) & group.shared[i]);
                 let odds = group.odds[i] * factors[i];
-                *grade = Score::from_right(unit(lanes[i]) * (1.0 + odds) < 1.0);
+                *grade = Score::from_right(unit(lane) * (1.0 + odds) < 1.0);
+            }
+            for (lane, word) in verifier.iter_mut().zip(&verifier_words) {
+                *lane = split(*word, route.verifier_key);
             }
             put(&grades, &mut batch.grade[r][at..at + size]);
             put(&verifier, &mut batch.verifier_lane[r][at..at + size]);

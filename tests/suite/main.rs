@@ -1,5 +1,6 @@
 //! The one integration-test binary: a module per subject, so that builds and disk stay small.
 
+mod abreast;
 mod bad_input;
 mod command_line;
 mod explain_and_check;

@@ -19,6 +19,18 @@ pub struct Abreast {
     pub unasked: u64,
 }
 
+/// Whoever knows every answer to 64 requests beforehand. Bit i of all words is about the i-th request.
+pub trait AnswersAbreast {
+    /// `route` is asked about these requests, and answers.
+    fn answered(&mut self, route: RouteId, asked: u64);
+
+    /// Which of the answers of `route` the verifier accepts. Only the bits in `looked` matter.
+    fn accepts(&mut self, route: RouteId, verifier: VerifierId, looked: u64) -> u64;
+
+    /// The answers of `route` to these requests are final.
+    fn serves(&mut self, route: RouteId, served: u64);
+}
+
 impl Router {
     /// Prompt and output cap together, as the window filter counts them: an unknown prompt passes it, an
     /// unknown cap counts as nothing.
@@ -31,6 +43,7 @@ impl Router {
     /// The requests that pass the hard filters, by route, for 64 requests that may go to the same
     /// places: bit i of `eligible[r]` says whether route r is in the [`Router::eligible_set`] of the i-th.
     /// `tokens` are those of [`Router::tokens`], bit i of `tools` is whether the request carries tools.
+    #[inline(always)]
     pub fn eligible_abreast(
         &self,
         tokens: &[u32; 64],
@@ -53,9 +66,7 @@ impl Router {
     }
 
     /// Walks `plan` to its end for the requests in `among`, with an answer from every route that is
-    /// asked. `eligible` holds the requests that pass each route's hard filters; `answered` is told
-    /// which requests a route answers, leg by leg; `accepts` is asked which of some requests' answers
-    /// the verifier accepts (its other bits do not matter); `serves` is told which answers are final.
+    /// asked. `eligible` holds the requests that pass each route's hard filters.
     ///
     /// Requires [`Router::is_instant`], requests without a deadline of their own, a plan without pools
     /// ([`Plan::is_routes`]; with one, all requests come back unasked), and verifiers that can be asked
@@ -65,9 +76,7 @@ impl Router {
         plan: &Plan,
         among: u64,
         eligible: &[u64],
-        mut answered: impl FnMut(RouteId, u64),
-        mut accepts: impl FnMut(RouteId, VerifierId, u64) -> u64,
-        mut serves: impl FnMut(RouteId, u64),
+        answers: &mut impl AnswersAbreast,
     ) -> Abreast {
         let mut end = Abreast {
             escalated: 0,
@@ -89,7 +98,7 @@ impl Router {
                 continue;
             }
             end.unasked &= !asked;
-            answered(route, asked);
+            answers.answered(route, asked);
             let served = match leg {
                 Leg { verifier: None, .. } => asked,
                 Leg {
@@ -101,14 +110,14 @@ impl Router {
                     if looked == 0 {
                         asked
                     } else {
-                        asked & !(looked & !accepts(route, verifier, looked))
+                        asked & !(looked & !answers.accepts(route, verifier, looked))
                     }
                 }
             };
             end.escalated |= asked & !served;
             open &= !served;
             if served != 0 {
-                serves(route, served);
+                answers.serves(route, served);
             }
         }
         end
@@ -154,6 +163,44 @@ mod tests {
     use crate::router::{
         CredentialId, InstantWalk, Limits, Need, PoolId, ProviderId, RouteSpec, RouterConfig,
     };
+    use crate::units::lanes::each;
+
+    /// What happened to each request.
+    struct Diary {
+        /// By route: whose answers are accepted.
+        verdicts: [u64; 4],
+        asked: [Vec<RouteId>; 64],
+        looked: [Vec<RouteId>; 64],
+        served: [Option<RouteId>; 64],
+    }
+
+    impl Diary {
+        fn new(verdicts: [u64; 4]) -> Self {
+            Self {
+                verdicts,
+                asked: [const { Vec::new() }; 64],
+                looked: [const { Vec::new() }; 64],
+                served: [None; 64],
+            }
+        }
+    }
+
+    impl AnswersAbreast for Diary {
+        fn answered(&mut self, route: RouteId, asked: u64) {
+            each(asked).for_each(|lane| self.asked[lane].push(route));
+        }
+
+        fn accepts(&mut self, route: RouteId, _: VerifierId, looked: u64) -> u64 {
+            each(looked).for_each(|lane| self.looked[lane].push(route));
+            self.verdicts[usize::from(route.0)]
+        }
+
+        fn serves(&mut self, route: RouteId, served: u64) {
+            for lane in each(served) {
+                assert_eq!(self.served[lane].replace(route), None, "served twice");
+            }
+        }
+    }
 
     /// Every plan of up to four legs over four routes, with and without verifiers, against every set of
     /// eligible routes and every verdict on each route: bit by bit what the walks one by one say.
@@ -182,28 +229,16 @@ mod tests {
                         .map(|route| column(&|lane| case(lane).0 >> route & 1 == 1))
                         .collect();
                     let among = !(1 << (code % 64));
-                    let mut asked = [const { Vec::new() }; 64];
-                    let mut looked = [const { Vec::new() }; 64];
-                    let mut served = [None; 64];
-                    let end = Router::instant_abreast(
-                        &plan,
-                        among,
-                        &eligible,
-                        |route, lanes| {
-                            crate::units::lanes::each(lanes)
-                                .for_each(|lane| asked[lane].push(route))
-                        },
-                        |route, _, lanes| {
-                            crate::units::lanes::each(lanes)
-                                .for_each(|lane| looked[lane].push(route));
-                            column(&|lane| case(lane).1 >> route.0 & 1 == 1)
-                        },
-                        |route, lanes| {
-                            for lane in crate::units::lanes::each(lanes) {
-                                assert_eq!(served[lane].replace(route), None, "served twice");
-                            }
-                        },
-                    );
+                    let mut diary = Diary::new(std::array::from_fn(|route| {
+                        column(&|lane| case(lane).1 >> route & 1 == 1)
+                    }));
+                    let end = Router::instant_abreast(&plan, among, &eligible, &mut diary);
+                    let Diary {
+                        asked,
+                        looked,
+                        served,
+                        ..
+                    } = diary;
                     for lane in 0..64 {
                         let (set, verdicts) = case(lane);
                         let at = lane as usize;
@@ -254,8 +289,10 @@ mod tests {
             verifier: None,
         };
         let plan = Plan::new(&[pool]).unwrap();
-        let end = Router::instant_abreast(&plan, 5, &[7], |_, _| {}, |_, _, _| 0, |_, _| {});
+        let mut diary = Diary::new([0; 4]);
+        let end = Router::instant_abreast(&plan, 5, &[7], &mut diary);
         assert_eq!((end.escalated, end.unasked), (0, 5));
+        assert!(diary.asked.iter().all(Vec::is_empty));
     }
 
     #[test]
