@@ -38,14 +38,37 @@ fn joined(names: &[&str]) -> String {
     }
 }
 
-/// Says on how many requests a row's numbers stand, where that is not all of them: numbers of two rows
-/// are then about different requests.
-fn basis(findings: &Findings, names: &[&str]) -> String {
-    names
+/// Says on how many requests the numbers of the rows named first stand, where that is not all of them,
+/// and which of the `others` have the same shortcoming: numbers of two such rows are about different
+/// requests.
+fn basis<'a>(
+    findings: &'a Findings,
+    named: &[&str],
+    others: impl IntoIterator<Item = &'a str>,
+) -> String {
+    let partly = |name: &str| {
+        findings.row(name).is_some_and(|row| {
+            let known = row.known;
+            known.graded < known.requests || known.costed < known.requests
+        })
+    };
+    let others: Vec<&str> = others
+        .into_iter()
+        .filter(|other| !named.contains(other) && partly(other))
+        .collect();
+    let beside = if others.is_empty() {
+        String::new()
+    } else {
+        format!(
+            " It was chosen beside policies that are known on part of the requests: {}.",
+            listed(others)
+        )
+    };
+    let own: String = named
         .iter()
         .filter_map(|name| {
             let known = findings.row(name)?.known;
-            (known.graded < known.requests || known.costed < known.requests).then(|| {
+            partly(name).then(|| {
                 format!(
                     " Of {} requests, {name} has a grade on {} and a cost on {}: its numbers are about these only.",
                     whole(known.requests),
@@ -54,7 +77,8 @@ fn basis(findings: &Findings, names: &[&str]) -> String {
                 )
             })
         })
-        .collect()
+        .collect();
+    own + &beside
 }
 
 /// The cheapest policy that is not worse than the baseline by more than the margin. A baseline that is
@@ -165,7 +189,11 @@ fn cheapest(findings: &Findings, volume: Option<f64>) -> String {
             listed(unpriced)
         ));
     }
-    text.push_str(&basis(findings, &[&winner.policy, baseline]));
+    text.push_str(&basis(
+        findings,
+        &[&winner.policy, baseline],
+        qualified.iter().map(|p| p.policy.as_str()),
+    ));
     text
 }
 
@@ -313,7 +341,11 @@ fn best_in(findings: &Findings, measure: Measure, volume: Option<f64>) -> String
                     (all, _) => superlative(&format!("lowest in {name}"), qualified.len(), all),
                 },
                 in_unit(measure.unit(), estimate),
-                basis(findings, &[&row.policy]),
+                basis(
+                    findings,
+                    &[&row.policy],
+                    qualified.iter().map(|row| row.policy.as_str())
+                ),
             )
         }
         None => format!(

@@ -121,6 +121,33 @@ fn requests_that_are_left_out_can_open_a_verdict() {
         sure.summary
     );
     assert_eq!(sure.requirements[0].outcome, Outcome::Pass);
+    // A dearer policy whose price is known on part of the requests might be the cheaper one.
+    let base: Vec<Did> = (0..2000).map(|i| did(0, i % 10 != 0, 0.02)).collect();
+    let at = |usd: i128, priced: usize| -> Vec<Did> {
+        base.iter()
+            .enumerate()
+            .map(|(i, &base)| Did {
+                cost: (i < priced).then_some(usd),
+                ..base
+            })
+            .collect()
+    };
+    let results = experiment(
+        &["large"],
+        &[
+            ("whole", "static", at(USD / 200, 2000)),
+            ("partly", "static", at(USD / 100, 1500)),
+            ("always-large", "always", base.clone()),
+        ],
+    );
+    let summary = found(&results, &Options::default()).summary;
+    assert!(
+        summary.starts_with("whole is the cheapest of the 2 policies")
+            && summary.ends_with(
+                "It was chosen beside policies that are known on part of the requests: partly."
+            ),
+        "{summary}"
+    );
     let open = compared(100, true);
     // The interval itself stays on what is graded.
     assert_eq!(open.paired[0].accuracy_difference.n, 1900);

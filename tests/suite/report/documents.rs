@@ -319,6 +319,7 @@ proptest! {
         }),
         shared_rows: bool,
         trained: bool,
+        sticks: bool,
         replicates in 1_usize..4,
     ) {
         let mut results = experiment(
@@ -328,6 +329,7 @@ proptest! {
         results.shared_rows = shared_rows;
         results.replicates = replicates as u64;
         results.contestants[0].trained = trained;
+        results.contestants[1].sticks_to = sticks.then_some("user");
         for contestant in &mut results.contestants {
             contestant.tallies = vec![contestant.tallies[0].clone(); replicates];
             for pairs in &mut contestant.pairs {
