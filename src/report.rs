@@ -17,6 +17,7 @@ mod manifest;
 mod markdown;
 mod metrics;
 mod mixes;
+mod notes;
 mod require;
 mod rows;
 mod sample;
@@ -27,7 +28,7 @@ pub use compare::Paired;
 pub use manifest::{FileDigest, Manifest, sha256_hex};
 pub use metrics::{METRICS, Metric, Unit};
 pub use require::{Judgement, Measure, Outcome, Requirement};
-pub use rows::{Mix, Row};
+pub use rows::{Known, Mix, Row};
 
 use crate::sim::{Evidence, Results};
 use sample::Pooling;
@@ -35,7 +36,8 @@ use sample::Pooling;
 /// What the reader wants to know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Whom the others are compared with; `None` for the most accurate `always-<route>`.
+    /// Whom the others are compared with; `None` for the most accurate `always-<route>` that is
+    /// graded on at least half of the requests.
     pub baseline: Option<String>,
     /// How much less accurate a policy may be and still count as "not worse": a share, 0.03 is three
     /// percentage points.
@@ -46,7 +48,7 @@ pub struct Options {
     pub volume: Option<f64>,
     /// Requirements such as `accuracy>=0.9` (see [`Requirement::parse`]).
     pub require: Vec<String>,
-    /// Metric to minimise among the policies that meet every requirement, for the summary.
+    /// Metric to minimise (one of which less is better) among the policies that meet every requirement, for the summary.
     pub minimize: Option<String>,
 }
 
@@ -160,7 +162,7 @@ pub fn findings(
         .collect();
     let routes: Vec<&str> = results.routes.iter().map(String::as_str).collect();
     let (requirements, minimize) = read_options(options, &policies, &routes)?;
-    let baseline =
+    let (baseline, passed_over) =
         compare::baseline(results, options.baseline.as_deref()).map_err(|error| vec![error])?;
 
     let pooling = Pooling {
@@ -181,7 +183,8 @@ pub fn findings(
     };
     let requirements = require::judge(&requirements, &rows, requests_total);
     let mut notes = results.notes.clone();
-    notes.extend(rows::gathered_notes(&rows));
+    notes.extend(passed_over);
+    notes.extend(notes::gathered(&rows, &paired));
     let mut findings = Findings {
         manifest,
         workload: Workload {
@@ -254,7 +257,7 @@ fn read_options(
         }
     }
     let minimize = options.minimize.as_deref().and_then(|name| {
-        Measure::parse(name, routes)
+        Measure::to_minimize(name, routes)
             .map_err(|error| errors.push(error))
             .ok()
     });

@@ -16,12 +16,12 @@ pub use interval::{
     Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_fraction,
 };
 pub use interval::{Moments, Ratio, moments};
-pub use noninferiority::{NonInferiority, from_limits, tango_test};
+pub use noninferiority::{NonInferiority, from_limits, tango_test, upheld};
 pub use paired::{
     Ddof, Pairs, agresti_min, bonett_price, newcombe10, tango, tango_statistic, wald,
 };
 pub use quantile::{student_two_sided, z_two_sided};
-pub use sample_size::{Needed, needed};
+pub use sample_size::{Needed, ODDS, needed};
 pub use tally::{PairTally, Tally, Unserved};
 
 /// A number with what is needed to judge it.
@@ -44,6 +44,12 @@ pub struct Estimate {
 impl Estimate {
     /// The method of an estimate whose value the data cannot tell.
     pub const UNKNOWN: &'static str = "unknown";
+
+    /// The method of an interval that has the spread over requests and that over replicates in it.
+    pub const ROWS_AND_REPLICATES: &'static str = "rows+replicates";
+
+    /// The method of an interval over the means of replicates, whose n is the replicates.
+    pub const T_REPLICATES: &'static str = "t-replicates";
 
     /// Nothing is known: no value, no interval, no observation.
     #[must_use]

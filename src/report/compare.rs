@@ -2,11 +2,12 @@
 
 use super::did_you_mean;
 use super::metrics::PER_1K;
-use super::sample::{Point, Pooling};
-use crate::sim::Results;
+use super::notes::listed;
+use super::sample::{Point, Pooling, draws_once};
+use crate::sim::{Contestant, Results};
 use crate::stats::{
     Estimate, Needed, NonInferiority, PairTally, Pairs, Tally, from_limits, moments, needed,
-    tango_test,
+    tango_test, upheld,
 };
 
 /// A contestant compared with the baseline on the same requests.
@@ -30,8 +31,15 @@ pub struct Paired {
     pub n01: u64,
     /// Requests both got wrong.
     pub n00: u64,
-    /// Whether the policy is not worse by more than the margin.
+    /// Requests, over all replicates unless they share their rows.
+    pub requests: u64,
+    /// Of these, those without a grade for both, which the difference leaves out.
+    pub left_out: u64,
+    /// Whether the policy is not worse by more than the margin. Decided only if it holds even when each
+    /// request that is left out counts against the decision.
     pub verdict: NonInferiority,
+    /// Whether the verdict is open for no other reason than the requests that are left out.
+    pub left_open: bool,
     /// Requests (replicates, if the method is `t-replicates`) that would settle an open verdict.
     pub needed: Needed,
 }
@@ -57,9 +65,15 @@ pub(super) fn no_baseline<'n>(asked: &str, names: impl IntoIterator<Item = &'n s
     )
 }
 
-/// The baseline asked for, else the most accurate `always-<route>`; the cheaper, then the first one
-/// listed, of equals. `Ok(None)` when the experiment has none to offer.
-pub(super) fn baseline(results: &Results, asked: Option<&str>) -> Result<Option<Baseline>, String> {
+/// The baseline asked for, else the most accurate `always-<route>` among those graded on at least half
+/// of the requests; the cheaper, then the first one listed, of equals. If none is graded that often, the
+/// one with the most grades. `Ok(None)` when the experiment has none to offer.
+///
+/// Beside it a note, if routes were passed over: a route graded three times may look perfect.
+pub(super) fn baseline(
+    results: &Results,
+    asked: Option<&str>,
+) -> Result<(Option<Baseline>, Option<String>), String> {
     let known = results
         .baselines
         .iter()
@@ -81,29 +95,55 @@ pub(super) fn baseline(results: &Results, asked: Option<&str>) -> Result<Option<
         }
         return known
             .filter(|(_, entry)| entry.name == asked)
-            .map(|(baseline, _)| Some(baseline))
+            .map(|(baseline, _)| (Some(baseline), None))
             .next()
             .ok_or_else(|| {
                 format!("nothing was paired with `{asked}`, so it cannot be the baseline")
             });
     }
     let mean = |sum: i128, n: u64| moments(n, sum, i128::MAX).map(|m| m.mean);
-    let mut best: Option<(Baseline, f64, f64)> = None;
     let single = results.baselines.len() == 1;
-    for (baseline, entry) in known {
-        if entry.unavailable.is_some() || !(entry.always.is_some() || single) {
-            continue;
+    let candidates: Vec<(Baseline, &Contestant, Tally)> = known
+        .filter(|(_, entry)| entry.unavailable.is_none() && (entry.always.is_some() || single))
+        .map(|(baseline, entry)| (baseline, entry, Tally::total(&entry.tallies)))
+        .filter(|(.., total)| total.graded > 0)
+        .collect();
+    let half = |total: &Tally| total.graded >= total.requests.div_ceil(2);
+    let most = candidates.iter().map(|(.., total)| total.graded).max();
+    let enough = candidates.iter().any(|(.., total)| half(total));
+    let eligible = |total: &Tally| {
+        if enough {
+            half(total)
+        } else {
+            Some(total.graded) == most
         }
-        let total = Tally::total(&entry.tallies);
+    };
+    let mut best: Option<(Baseline, f64, f64)> = None;
+    for (baseline, _, total) in candidates.iter().filter(|(.., total)| eligible(total)) {
         let Some(accuracy) = mean(total.score_sum, total.graded) else {
             continue;
         };
         let cost = mean(total.cost_sum, total.costed).unwrap_or(f64::INFINITY);
         if best.is_none_or(|(_, a, c)| accuracy > a || (accuracy == a && cost < c)) {
-            best = Some((baseline, accuracy, cost));
+            best = Some((*baseline, accuracy, cost));
         }
     }
-    Ok(best.map(|(baseline, ..)| baseline))
+    let passed_over: Vec<&str> = candidates
+        .iter()
+        .filter(|(.., total)| !eligible(total))
+        .map(|(_, entry, _)| entry.name.as_str())
+        .collect();
+    let note = if !enough && !candidates.is_empty() {
+        Some("no single route has grades on half of the requests: the baseline is the one with the most, which may not be the best".to_owned())
+    } else if passed_over.is_empty() {
+        None
+    } else {
+        Some(format!(
+            "not considered as the baseline, with grades on fewer than half of the requests: {}",
+            listed(passed_over)
+        ))
+    };
+    Ok((best.map(|(baseline, ..)| baseline), note))
 }
 
 /// Everyone but the baseline against it.
@@ -123,23 +163,33 @@ pub(super) fn paired(
             let empty = Vec::new();
             let replicates = contestant.pairs.get(baseline.pairing).unwrap_or(&empty);
             let total = PairTally::total(replicates);
-            let trained = contestant.trained || reference.trained;
-            let accuracy_difference = pooling.estimate(&total, replicates, trained, accuracy);
-            let verdict = if accuracy_difference.method == "tango" {
+            let draws_once = draws_once(contestant) || draws_once(reference);
+            let accuracy_difference = pooling.estimate(&total, replicates, draws_once, accuracy);
+            let decided = if accuracy_difference.method == "tango" {
                 tango_test(table(&total).scaled(pooling.weight()), margin, pooling.z())
             } else {
                 from_limits(accuracy_difference.limits(), margin)
             };
+            let pooled = Tally::total(&contestant.tallies).requests;
+            let known = if total.graded >= pooled {
+                1.0
+            } else {
+                total.graded as f64 / pooled as f64
+            };
+            let verdict = upheld(decided, accuracy_difference.limits(), known, margin);
             Paired {
                 baseline: reference.name.clone(),
                 policy: contestant.name.clone(),
                 control: contestant.control,
-                usd_per_1k_difference: pooling.estimate(&total, replicates, trained, cost),
+                usd_per_1k_difference: pooling.estimate(&total, replicates, draws_once, cost),
                 n11: total.n11,
                 n10: total.n10,
                 n01: total.n01,
                 n00: total.n00,
+                requests: pooling.count(pooled),
+                left_out: pooling.count(pooled.saturating_sub(total.graded)),
                 verdict,
+                left_open: verdict != decided,
                 needed: needed(&accuracy_difference, -margin),
                 accuracy_difference,
             }

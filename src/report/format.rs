@@ -150,6 +150,15 @@ pub(super) fn percent_digits(value: f64) -> String {
     }
 }
 
+/// A share with a decimal: `2.1 %`; what would round to nothing is `<0.1 %`.
+pub(super) fn percent_exact(value: f64) -> String {
+    if value > 0.0 && value < 0.0005 {
+        "<0.1 %".to_owned()
+    } else {
+        format!("{} %", decimal(value * 100.0, 1))
+    }
+}
+
 /// Points without more decimals than they need: a margin of 0.03 is `3`, of 0.005 is `0.5`.
 pub(super) fn margin_points(margin: f64) -> String {
     let text = format!("{:.4}", margin * 100.0);

@@ -29,6 +29,7 @@ pub(super) fn render(findings: &Findings) -> String {
         "workload": {
             "name": findings.workload.name,
             "requests": findings.workload.requests,
+            "replicates": findings.workload.replicates,
             "evidence": findings.workload.evidence_word(),
         },
         "rows": rows,
@@ -95,6 +96,8 @@ fn paired(findings: &Findings, entry: &Paired) -> Value {
         "n10": entry.n10,
         "n01": entry.n01,
         "n00": entry.n00,
+        "requests": entry.requests,
+        "left_out": entry.left_out,
         "margin": findings.margin,
         "alpha": findings.alpha,
         "verdict": entry.verdict.word(),

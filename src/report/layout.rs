@@ -158,16 +158,12 @@ fn policies(findings: &Findings) -> Block {
     }
 }
 
-/// The routes with the most final answers: `small 63, medium 17, large 20`.
+/// The routes with the most final answers, `small 63, medium 17, large 20`; of many routes the largest
+/// shares, `a 40, b 9, c 8, d 8, +29 more`. For a row of one route, whose name says which, `98 %`.
 fn final_answers(row: &Row, routes: &[String]) -> String {
-    const SHOWN_MAX: usize = 3;
-    let mut known: Vec<(usize, f64)> = row
-        .final_share
-        .iter()
-        .enumerate()
-        .filter_map(|(route, estimate)| Some((route, estimate.value?)))
-        .filter(|(_, value)| *value > 0.0)
-        .collect();
+    const SHOWN_MAX: usize = 4;
+    /// Smaller shares are named only where there is room for all.
+    const SHARE_MIN: f64 = 0.01;
     if row
         .final_share
         .iter()
@@ -175,10 +171,24 @@ fn final_answers(row: &Row, routes: &[String]) -> String {
     {
         return UNKNOWN.to_owned();
     }
+    let mut known: Vec<(usize, f64)> = row
+        .final_share
+        .iter()
+        .enumerate()
+        .filter_map(|(route, estimate)| Some((route, estimate.value?)))
+        .filter(|(_, value)| *value > 0.0)
+        .collect();
+    if let ("always", [(_, share)]) = (row.kind.as_str(), known.as_slice()) {
+        return format!("{} %", percent_digits(*share));
+    }
     // The largest are shown, in the order of the catalogue, so that columns of rows compare.
     known.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
-    let rest = known.len().saturating_sub(SHOWN_MAX);
-    known.truncate(SHOWN_MAX);
+    let used = known.len();
+    if used > SHOWN_MAX {
+        let large = known.iter().filter(|(_, v)| *v >= SHARE_MIN).count();
+        known.truncate(large.clamp(1, SHOWN_MAX));
+    }
+    let rest = used - known.len();
     known.sort_by_key(|(route, _)| *route);
     let mut parts: Vec<String> = known
         .iter()
@@ -188,7 +198,7 @@ fn final_answers(row: &Row, routes: &[String]) -> String {
         })
         .collect();
     if rest > 0 {
-        parts.push(format!("{rest} more"));
+        parts.push(format!("+{rest} more"));
     }
     if parts.is_empty() {
         parts.push("none".to_owned());

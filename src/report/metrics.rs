@@ -42,9 +42,15 @@ impl Metric {
         pooling: &Pooling,
         pooled: &Tally,
         replicates: &[Tally],
-        trained: bool,
+        draws_once: bool,
     ) -> Estimate {
-        pooling.estimate(pooled, replicates, trained, self.point)
+        pooling.estimate(pooled, replicates, draws_once, self.point)
+    }
+
+    /// Whether more of it is better, so that nobody would minimise it.
+    #[must_use]
+    pub fn more_is_better(&self) -> bool {
+        self.name == "accuracy"
     }
 }
 

@@ -1,8 +1,10 @@
 //! Controls without a decision in them: what a policy's accuracy would be if it chose blindly.
 //!
 //! * `random-mix:<policy>` sends each request to route r with the probability with which the policy's
-//!   final answers came from r. What the policy left unserved stays unserved. A policy that does not
-//!   beat it has learnt nothing about which request is hard.
+//!   final answers came from r: shares of the answers, not of the requests, because a single route
+//!   leaves requests unserved itself, and what the policy left unserved must not count on top of that.
+//!   A policy that does not beat it has learnt nothing about which request is hard; one that always
+//!   takes the same route is its own mix and leads by exactly nothing.
 //! * `cost-matched-mix:<policy>` mixes the two single routes whose costs lie just below and just above
 //!   the policy's, so that it costs the same.
 //!
@@ -11,7 +13,7 @@
 //! Σ w_r·(variance_r + (mean_r − mean)²).
 
 use super::metrics::{METRICS, PER_1K};
-use super::rows::{Mix, Row};
+use super::rows::{Known, Mix, Row};
 use super::sample::Pooling;
 use crate::sim::Results;
 use crate::stats::{
@@ -26,10 +28,9 @@ struct Part<'a> {
     tally: &'a Tally,
 }
 
-/// A mix: its parts, and the probability that a request stays unserved.
+/// A mix: its parts, whose weights add up to one.
 struct Recipe<'a> {
     parts: Vec<Part<'a>>,
-    unserved: f64,
     note: Option<String>,
 }
 
@@ -97,9 +98,9 @@ fn random<'a>(
     singles: &[Part<'a>],
     total: &Tally,
 ) -> Result<Recipe<'a>, String> {
-    let determined = total.determined();
-    if determined == 0 {
-        return Err("the policy served no request whose course is known".to_owned());
+    let answered: u64 = total.final_count.iter().sum();
+    if answered == 0 {
+        return Err("the policy answered no request".to_owned());
     }
     let mut parts = Vec::new();
     for (route, &count) in total.final_count.iter().enumerate() {
@@ -114,16 +115,11 @@ fn random<'a>(
                 format!("always-{name} was not measured")
             })?;
         parts.push(Part {
-            weight: count as f64 / determined as f64,
+            weight: count as f64 / answered as f64,
             ..*single
         });
     }
-    let answered: u64 = total.final_count.iter().sum();
-    Ok(Recipe {
-        parts,
-        unserved: determined.saturating_sub(answered) as f64 / determined as f64,
-        note: None,
-    })
+    Ok(Recipe { parts, note: None })
 }
 
 fn cost_matched<'a>(
@@ -153,7 +149,6 @@ fn cost_matched<'a>(
             weight: 1.0,
             ..*single
         }],
-        unserved: 0.0,
         note,
     };
     let above = priced.partition_point(|(single_cost, _)| *single_cost < cost);
@@ -170,7 +165,6 @@ fn cost_matched<'a>(
                     },
                     Part { weight, ..**dear },
                 ],
-                unserved: 0.0,
                 note: None,
             })
         }
@@ -204,12 +198,10 @@ fn mixed(
         .collect::<Option<_>>()?;
     // An empty `sum` of floats is −0.
     let mean = parts.iter().fold(0.0, |sum, (w, m)| sum + w * m.mean);
-    let variance = parts
-        .iter()
-        .try_fold(recipe.unserved * mean * mean, |sum, (w, m)| {
-            let off = m.mean - mean;
-            Some(sum + w * (m.variance? + off * off))
-        });
+    let variance = parts.iter().try_fold(0.0, |sum, (w, m)| {
+        let off = m.mean - mean;
+        Some(sum + w * (m.variance? + off * off))
+    });
     Some((mean, variance))
 }
 
@@ -246,29 +238,23 @@ fn mixed_row(
             Some(scaled.clipped(0.0, high))
         })
     };
-    let share = |hits: &dyn Fn(&Tally) -> u64, unserved: f64| {
-        let p: Option<f64> = recipe
-            .parts
-            .iter()
-            .map(|part| {
-                let of = part.tally.determined();
-                (of > 0).then(|| part.weight * hits(part.tally) as f64 / of as f64)
-            })
-            .sum();
+    let share = |hits: &dyn Fn(&Tally) -> u64, of: fn(&Tally) -> u64| {
+        let p = recipe.parts.iter().try_fold(0.0, |sum, part| {
+            let of = of(part.tally);
+            (of > 0).then(|| sum + part.weight * (hits(part.tally) as f64 / of as f64))
+        })?;
         // Weights are rounded floats: their sum may pass 1 by the last bit.
-        let p = (p? + unserved).clamp(0.0, 1.0);
-        estimate(p, n(Tally::determined), "wilson", &|n| {
-            wilson_fraction(p, n, pooling.z())
-        })
+        let p = p.clamp(0.0, 1.0);
+        estimate(p, n(of), "wilson", &|n| wilson_fraction(p, n, pooling.z()))
     };
     let accuracy = || {
-        let graded = n(|tally| tally.graded);
-        let score = |t: &Tally| moments(t.graded, t.score_sum, t.score_square_sum);
         if recipe.parts.iter().any(|part| part.tally.fractional > 0) {
-            return mean(graded, 1e6, 1.0, &score);
+            let score = |t: &Tally| moments(t.graded, t.score_sum, t.score_square_sum);
+            return mean(n(|tally| tally.graded), 1e6, 1.0, &score);
         }
-        let p = (mixed(recipe, score)?.0 / 1e6).clamp(0.0, 1.0);
-        estimate(p, graded, "wilson", &|n| wilson_fraction(p, n, pooling.z()))
+        // The same arithmetic as for a policy's accuracy, so that equal answers differ by exactly zero.
+        let right = |t: &Tally| u64::try_from(t.score_sum / 1_000_000).unwrap_or(0);
+        share(&right, |t| t.graded)
     };
     let metrics = METRICS
         .iter()
@@ -284,15 +270,15 @@ fn mixed_row(
                     t.calls_square_sum.into(),
                 )
             }),
-            "unserved" => share(&Tally::unserved_total, recipe.unserved),
+            "unserved" => share(&Tally::unserved_total, Tally::determined),
             _ => None,
         })
         .map(|known| known.unwrap_or_else(|| Estimate::unknown(pooling.level)))
         .collect();
     let final_share = (0..routes)
         .map(|route| {
-            share(&|t| t.final_count.get(route).copied().unwrap_or(0), 0.0)
-                .unwrap_or_else(|| Estimate::unknown(pooling.level))
+            let count = |t: &Tally| t.final_count.get(route).copied().unwrap_or(0);
+            share(&count, Tally::determined).unwrap_or_else(|| Estimate::unknown(pooling.level))
         })
         .collect();
     Row {
@@ -303,6 +289,7 @@ fn mixed_row(
         unavailable: None,
         metrics,
         final_share,
+        known: Known::default(),
         notes: recipe.note.iter().cloned().collect(),
     }
 }

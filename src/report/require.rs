@@ -1,12 +1,15 @@
 //! Requirements such as `accuracy>=0.9`: what a report must show for its exit code to be 0.
 //!
 //! An interval decides, not the point estimate. A requirement passes when even the interval's worse
-//! end satisfies it, fails when even the better end does not, and is inconclusive between.
+//! end satisfies it, fails when even the better end does not, and is inconclusive between. Requests that
+//! a share of the requests leaves out (nobody graded them) must not matter: it is decided only if it is
+//! the same whether they all count for it or all against it. Costs have no such bounds: they are judged
+//! on the requests with a known cost.
 
 use super::did_you_mean;
 use super::metrics::{METRICS, Metric, Unit};
 use super::rows::{Row, is_share};
-use crate::stats::{Estimate, Needed, needed};
+use crate::stats::{Estimate, Limits, Needed, needed};
 
 /// A number every row has.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +47,28 @@ impl Measure {
             hint = format!("; known: {}, final_share.<route>", known.join(", "));
         }
         Err(format!("there is no metric `{name}`{hint}"))
+    }
+
+    /// As [`Measure::parse`], for a measure of which less is better.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that lists what can be minimised, if more of it is better.
+    pub fn to_minimize(name: &str, routes: &[&str]) -> Result<Self, String> {
+        match Self::parse(name, routes)? {
+            Self::Metric(metric) if metric.more_is_better() => {
+                let less: Vec<&str> = METRICS
+                    .iter()
+                    .filter(|metric| !metric.more_is_better())
+                    .map(|metric| metric.name)
+                    .collect();
+                Err(format!(
+                    "of `{name}` more is better, so it cannot be minimised; can be: {}, final_share.<route>",
+                    less.join(", ")
+                ))
+            }
+            measure => Ok(measure),
+        }
     }
 
     /// What its numbers are.
@@ -153,41 +178,47 @@ impl Requirement {
         whole.map(|measure| (None, measure))
     }
 
-    fn outcome(&self, estimate: &Estimate, requests: u64) -> Outcome {
+    /// `requests` are all that count towards n, `known` is the share of them that the estimate stands on.
+    fn outcome(&self, estimate: &Estimate, requests: u64, known: Option<f64>) -> Outcome {
         let Some(limits) = estimate.limits() else {
             return Outcome::Inconclusive {
                 needed_n: None,
                 why: "there is no interval to decide with".to_owned(),
             };
         };
-        let t = self.threshold;
-        let (passes, fails) = if self.at_least {
-            (limits.low >= t, limits.high < t)
-        } else {
-            (limits.high <= t, limits.low > t)
-        };
-        if passes {
-            return Outcome::Pass;
-        }
-        if fails {
-            return Outcome::Fail;
-        }
-        let (needed_n, why) = match needed(estimate, t) {
-            Needed::Observations(n) if estimate.method == "t-replicates" => (
-                Some(n),
-                format!(
-                    "about {} replicates would settle it",
-                    super::format::whole(n)
+        let decided = self.decided(limits);
+        let all = known.map_or(limits, |known| limits.for_all(known, (0.0, 1.0)));
+        if let Some(outcome) = decided {
+            if self.decided(all).as_ref() == Some(&outcome) {
+                return outcome;
+            }
+            let left_out = super::format::percent_exact(1.0 - known.unwrap_or(1.0));
+            return Outcome::Inconclusive {
+                needed_n: None,
+                why: format!(
+                    "would {} without the {left_out} of requests that nobody graded, which could turn it",
+                    match outcome {
+                        Outcome::Pass => "pass",
+                        _ => "fail",
+                    }
                 ),
+            };
+        }
+        let settle = |what: &str| format!("about {what} would settle it with 80 % odds");
+        let (needed_n, why) = match needed(estimate, self.threshold) {
+            Needed::Observations(n) if estimate.method == Estimate::T_REPLICATES => (
+                Some(n),
+                settle(&format!("{} replicates", super::format::whole(n))),
             ),
             Needed::Observations(n) => {
                 // A metric that only some requests bear on needs proportionally more requests.
                 let scale = requests as f64 / estimate.n.max(1) as f64;
                 let n = (n as f64 * scale).ceil() as u64;
-                (
-                    Some(n),
-                    format!("about {} requests would settle it", super::format::about(n)),
-                )
+                let mut what = format!("{} requests", super::format::about(n));
+                if estimate.method == Estimate::ROWS_AND_REPLICATES {
+                    what.push_str(", with as many times the replicates,");
+                }
+                (Some(n), settle(&what))
             }
             Needed::Never => (
                 None,
@@ -196,6 +227,21 @@ impl Requirement {
             Needed::Unknown => (None, "there is no interval to decide with".to_owned()),
         };
         Outcome::Inconclusive { needed_n, why }
+    }
+
+    /// The outcome that an interval decides, if it decides one.
+    fn decided(&self, limits: Limits) -> Option<Outcome> {
+        let t = self.threshold;
+        let (passes, fails) = if self.at_least {
+            (limits.low >= t, limits.high < t)
+        } else {
+            (limits.high <= t, limits.low > t)
+        };
+        match (passes, fails) {
+            (true, _) => Some(Outcome::Pass),
+            (_, true) => Some(Outcome::Fail),
+            _ => None,
+        }
     }
 }
 
@@ -208,7 +254,7 @@ pub enum Outcome {
     Fail,
     /// Neither.
     Inconclusive {
-        /// Requests (replicates, for a policy that is trained anew in each) that would settle it;
+        /// Requests (replicates, for a policy that is trained anew in each) that would settle it with 80 % odds;
         /// `None` when no number would, or when nothing is known.
         needed_n: Option<u64>,
         /// The same in words.
@@ -258,7 +304,11 @@ pub(super) fn judge(requirements: &[Requirement], rows: &[Row], requests: u64) -
                     policy: row.policy.clone(),
                     unit: requirement.measure.unit(),
                     estimate: estimate.clone(),
-                    outcome: requirement.outcome(estimate, requests),
+                    outcome: requirement.outcome(
+                        estimate,
+                        requests,
+                        row.known.share_of(requirement.measure),
+                    ),
                 });
             }
         }
@@ -269,7 +319,7 @@ pub(super) fn judge(requirements: &[Requirement], rows: &[Row], requests: u64) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::{Limits, wilson, z_two_sided};
+    use crate::stats::{wilson, z_two_sided};
 
     const POLICIES: &[&str] = &["static", "cascade", "v1.2", "always-large"];
     const ROUTES: &[&str] = &["small", "gpt-4.1"];
@@ -332,9 +382,15 @@ mod tests {
             Estimate::new(k as f64 / n as f64, limits, 0.95, n, "wilson")
         };
         let at_least = parse("accuracy>=0.9").unwrap();
-        assert_eq!(at_least.outcome(&share(5700, 6000), 6000), Outcome::Pass);
-        assert_eq!(at_least.outcome(&share(5000, 6000), 6000), Outcome::Fail);
-        let open = at_least.outcome(&share(5410, 6000), 6000);
+        assert_eq!(
+            at_least.outcome(&share(5700, 6000), 6000, Some(1.0)),
+            Outcome::Pass
+        );
+        assert_eq!(
+            at_least.outcome(&share(5000, 6000), 6000, Some(1.0)),
+            Outcome::Fail
+        );
+        let open = at_least.outcome(&share(5410, 6000), 6000, Some(1.0));
         let Outcome::Inconclusive {
             needed_n: Some(n), ..
         } = open
@@ -342,7 +398,7 @@ mod tests {
             panic!("{open:?}");
         };
         assert!(n > 6000);
-        let exact = at_least.outcome(&share(5400, 6000), 6000);
+        let exact = at_least.outcome(&share(5400, 6000), 6000, Some(1.0));
         assert!(
             matches!(exact, Outcome::Inconclusive { needed_n: None, .. }),
             "{exact:?}"
@@ -351,20 +407,26 @@ mod tests {
         let at_most = parse("usd_per_1k<=5").unwrap();
         let cost =
             |mean, half| Estimate::new(mean, Some(Limits::around(mean, half)), 0.95, 100, "normal");
-        assert_eq!(at_most.outcome(&cost(4.0, 0.5), 100), Outcome::Pass);
-        assert_eq!(at_most.outcome(&cost(6.0, 0.5), 100), Outcome::Fail);
-        let open = at_most.outcome(&cost(4.5, 1.0), 200);
+        assert_eq!(
+            at_most.outcome(&cost(4.0, 0.5), 100, Some(1.0)),
+            Outcome::Pass
+        );
+        assert_eq!(
+            at_most.outcome(&cost(6.0, 0.5), 100, Some(1.0)),
+            Outcome::Fail
+        );
+        let open = at_most.outcome(&cost(4.5, 1.0), 200, Some(1.0));
         assert!(
             matches!(
                 open,
                 Outcome::Inconclusive {
-                    needed_n: Some(800),
+                    needed_n: Some(1636),
                     ..
                 }
             ),
             "{open:?}"
         );
-        let unknown = at_most.outcome(&Estimate::unknown(0.95), 100);
+        let unknown = at_most.outcome(&Estimate::unknown(0.95), 100, Some(1.0));
         assert!(matches!(
             unknown,
             Outcome::Inconclusive { needed_n: None, .. }

@@ -2,8 +2,9 @@
 
 use super::metrics::{METRICS, Unit, final_share};
 use super::mixes;
+use super::notes;
 use super::require::Measure;
-use super::sample::Pooling;
+use super::sample::{Pooling, draws_once};
 use crate::sim::{Contestant, Results};
 use crate::stats::{Estimate, Tally};
 
@@ -24,8 +25,49 @@ pub struct Row {
     pub metrics: Vec<Estimate>,
     /// Share of requests whose final answer came from each route.
     pub final_share: Vec<Estimate>,
+    /// On how many requests the numbers stand.
+    pub known: Known,
     /// What to know about this row.
     pub notes: Vec<String>,
+}
+
+/// On how many of a row's requests its numbers stand. All zero for a mix, which borrows its numbers,
+/// and for a row that is not available.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Requests, over all replicates unless they share their rows.
+    pub requests: u64,
+    /// Of these, those whose course is known (see the metric `undetermined`).
+    pub determined: u64,
+    /// Those whose outcome has a grade.
+    pub graded: u64,
+    /// Those whose cost is known.
+    pub costed: u64,
+}
+
+impl Known {
+    /// The share of the requests that a measure is about on which it is known: 1 if nothing is left
+    /// out. `None` for a measure that is not a share of the requests, so that what is left out could
+    /// have any influence on it, or none.
+    #[must_use]
+    pub fn share_of(&self, measure: Measure) -> Option<f64> {
+        let known = match measure {
+            Measure::Metric(metric) => match metric.name {
+                "accuracy" => self.graded,
+                "missing" | "undetermined" => self.requests,
+                // Their base is what verifiers looked at, not the requests.
+                "verifier_false_accept" | "verifier_false_reject" => return None,
+                _ if metric.unit == Unit::Share => self.determined,
+                _ => return None,
+            },
+            Measure::FinalShare(_) => self.determined,
+        };
+        Some(if known >= self.requests {
+            1.0
+        } else {
+            known as f64 / self.requests as f64
+        })
+    }
 }
 
 /// What makes a row a mix: a control without any decision in it, computed from the single routes.
@@ -88,6 +130,7 @@ impl Row {
             unavailable: Some(reason.to_owned()),
             metrics: vec![Estimate::unknown(level); METRICS.len()],
             final_share: vec![Estimate::unknown(level); routes],
+            known: Known::default(),
             notes: vec![format!("not available: {reason}")],
         }
     }
@@ -126,7 +169,7 @@ fn row(results: &Results, contestant: &Contestant, total: &Tally, pooling: &Pool
             reason,
         );
     }
-    let (replicates, trained) = (contestant.tallies.as_slice(), contestant.trained);
+    let (replicates, draws_once) = (contestant.tallies.as_slice(), draws_once(contestant));
     Row {
         policy: contestant.name.clone(),
         kind: contestant.kind.to_owned(),
@@ -135,87 +178,23 @@ fn row(results: &Results, contestant: &Contestant, total: &Tally, pooling: &Pool
         unavailable: None,
         metrics: METRICS
             .iter()
-            .map(|metric| metric.estimate(pooling, total, replicates, trained))
+            .map(|metric| metric.estimate(pooling, total, replicates, draws_once))
             .collect(),
         final_share: (0..routes)
             .map(|route| {
-                pooling.estimate(total, replicates, trained, |tally| {
+                pooling.estimate(total, replicates, draws_once, |tally| {
                     final_share(tally, route)
                 })
             })
             .collect(),
-        notes: notes(contestant, total, pooling),
+        known: Known {
+            requests: pooling.count(total.requests),
+            determined: pooling.count(total.determined()),
+            graded: pooling.count(total.graded),
+            costed: pooling.count(total.costed),
+        },
+        notes: notes::of_row(contestant, total, pooling),
     }
-}
-
-fn notes(contestant: &Contestant, total: &Tally, pooling: &Pooling) -> Vec<String> {
-    let mut notes = Vec::new();
-    let count = |pooled| super::format::whole(pooling.count(pooled));
-    let (all, determined) = (count(total.requests), total.determined());
-    if total.undetermined > 0 {
-        notes.push(format!(
-            "{} of {all} requests are undetermined (an answer that decides what comes next has no grade) and left out",
-            count(total.undetermined)
-        ));
-    }
-    if total.missing > 0 {
-        notes.push(format!(
-            "{} of {all} final answers have no grade and are left out of accuracy",
-            count(total.missing)
-        ));
-    }
-    if total.costed == 0 && determined > 0 {
-        notes.push("cost is unknown".to_owned());
-    } else if total.costed < determined {
-        notes.push(format!(
-            "cost is known for {} of {} requests and estimated on these",
-            count(total.costed),
-            count(determined)
-        ));
-    }
-    if total.unknown_need > 0 {
-        notes.push(format!(
-            "{} of {all} requests have a prompt of unknown length, which was not checked against context windows",
-            count(total.unknown_need)
-        ));
-    }
-    if total.cost_square_sum == i128::MAX {
-        notes.push("costs are too large for an interval".to_owned());
-    }
-    if contestant.trained && !pooling.shared_rows && contestant.tallies.len() < 2 {
-        notes.push(
-            "trained once: intervals hold for this one training, use more replicates to include its spread"
-                .to_owned(),
-        );
-    }
-    notes
-}
-
-/// The rows' notes, each said once with the names of the rows it is about.
-pub(super) fn gathered_notes(rows: &[Row]) -> Vec<String> {
-    let mut gathered: Vec<(&str, Vec<&str>)> = Vec::new();
-    // Why a mix is not available follows from what is said of its policy.
-    let said = rows
-        .iter()
-        .filter(|row| row.mix.is_none() || row.unavailable.is_none());
-    for row in said {
-        for note in &row.notes {
-            match gathered.iter_mut().find(|(text, _)| text == note) {
-                Some((_, names)) => names.push(&row.policy),
-                None => gathered.push((note, vec![&row.policy])),
-            }
-        }
-    }
-    gathered
-        .into_iter()
-        .map(|(text, names)| {
-            if names.len() > 1 && names.len() == rows.iter().filter(|r| r.mix.is_none()).count() {
-                format!("all rows: {text}")
-            } else {
-                format!("{}: {text}", names.join(", "))
-            }
-        })
-        .collect()
 }
 
 /// Whether a metric's numbers are shares.

@@ -5,11 +5,19 @@
 //! * Replicates of recorded traffic share their rows, only the policies' own draws differ. The value is
 //!   the pooled mean, and n stays the rows of one replicate. The pooled spread contains the policies'
 //!   draws, so the interval is a little wider than it had to be: conservative.
-//! * A policy that learnt from examples was trained anew in each replicate. Its requests within one
-//!   replicate share that training, so the replicate means are the independent observations: a
-//!   Student interval over them (`t-replicates`), n is the replicates. With a single replicate the
-//!   interval holds for that one training only, and a note says so.
+//! * Some policies draw once for many requests: one that learnt from examples was trained anew in each
+//!   replicate, and one that sticks to a user decides once for all of a user's requests. Requests of one
+//!   replicate share this luck, so they do not average it out; only replicates do.
+//!   * In a synthetic world the replicate means are independent observations: a Student interval over
+//!     them (`t-replicates`), n is the replicates.
+//!   * On recorded rows they share the rows, so their spread is the policy's luck alone. It is added to
+//!     that of the rows (`rows+replicates`): variance of the mean = variance over rows / n + variance
+//!     between replicates / R. The half width of the second part uses Student's t with R − 1 degrees of
+//!     freedom, because R is small, and limits are combined by square-and-add. Draws that are already in
+//!     the spread over rows count twice: conservative.
+//!   * With a single replicate the interval holds for that one draw only, and a note says so.
 
+use crate::sim::Contestant;
 use crate::stats::{
     Estimate, Limits, Moments, Pairs, Ratio, mean_limits, moments, student_two_sided, tango,
     wilson_fraction, z_two_sided,
@@ -115,6 +123,11 @@ impl Point {
     }
 }
 
+/// Whether many requests of a replicate depend on few draws of the contestant.
+pub(super) fn draws_once(contestant: &Contestant) -> bool {
+    contestant.trained || contestant.sticks_to.is_some()
+}
+
 /// How the replicates of an experiment relate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pooling {
@@ -151,63 +164,78 @@ impl Pooling {
         z_two_sided(self.level)
     }
 
-    /// The estimate that `point` reads from the pooled sums, or over the replicates if `trained`.
+    /// The estimate that `point` reads from the pooled sums. If the policy `draws_once`, the spread of
+    /// the replicates counts as the module's documentation says.
+    ///
+    /// No spread among a handful of replicates is not certainty: replicates that are all equal, or
+    /// fewer than two, change nothing.
     pub(super) fn estimate<T>(
         &self,
         pooled: &T,
         replicates: &[T],
-        trained: bool,
+        draws_once: bool,
         point: impl Fn(&T) -> Option<Point>,
     ) -> Estimate {
         let Some(all) = point(pooled) else {
             return Estimate::unknown(self.level);
         };
-        if trained
-            && !self.shared_rows
-            && let Some(estimate) = self.over_replicates(replicates, &all, &point)
-        {
-            return estimate;
+        let luck = draws_once
+            .then(|| Luck::of(replicates, self.level, &point))
+            .flatten();
+        let (low, high) = all.bounds();
+        match luck {
+            Some(luck) if !self.shared_rows => Estimate::new(
+                luck.mean,
+                Some(Limits::around(luck.mean, luck.half).clipped(low, high)),
+                self.level,
+                luck.n,
+                Estimate::T_REPLICATES,
+            ),
+            Some(luck) => Estimate::new(
+                all.value(),
+                all.limits(self.weight(), self.z())
+                    .map(|rows| rows.widened(all.value(), luck.half).clipped(low, high)),
+                self.level,
+                self.count(all.n()),
+                Estimate::ROWS_AND_REPLICATES,
+            ),
+            None => Estimate::new(
+                all.value(),
+                all.limits(self.weight(), self.z()),
+                self.level,
+                self.count(all.n()),
+                all.method(),
+            ),
         }
-        Estimate::new(
-            all.value(),
-            all.limits(self.weight(), self.z()),
-            self.level,
-            self.count(all.n()),
-            all.method(),
-        )
     }
+}
 
-    /// Student's interval over the replicate values. Nothing with fewer than two, or when they are all
-    /// equal: no spread among a handful of replicates is not certainty, so the pooled interval stands.
-    fn over_replicates<T>(
-        &self,
-        replicates: &[T],
-        all: &Point,
-        point: impl Fn(&T) -> Option<Point>,
-    ) -> Option<Estimate> {
+/// What the values of the replicates say about the draws that a replicate's requests share.
+struct Luck {
+    n: u64,
+    mean: f64,
+    /// Half width of Student's interval for the mean.
+    half: f64,
+}
+
+impl Luck {
+    fn of<T>(replicates: &[T], level: f64, point: impl Fn(&T) -> Option<Point>) -> Option<Self> {
         let values: Vec<f64> = replicates
             .iter()
             .filter_map(|tally| point(tally).map(|p| p.value()))
             .collect();
         let n = values.len();
-        if n < 2 {
+        if n < 2 || values.iter().all(|v| *v == values[0]) {
             return None;
         }
         // Summed in the order of the replicates, so the result is always the same.
         let mean = values.iter().sum::<f64>() / n as f64;
         let variance = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (n - 1) as f64;
-        if values.iter().all(|v| *v == values[0]) {
-            return None;
-        }
-        let t = student_two_sided(self.level, n as u64 - 1);
-        let (low, high) = all.bounds();
-        let limits = mean_limits(mean, Some(variance), n as f64, t).map(|l| l.clipped(low, high));
-        Some(Estimate::new(
+        let t = student_two_sided(level, n as u64 - 1);
+        Some(Self {
+            n: n as u64,
             mean,
-            limits,
-            self.level,
-            n as u64,
-            "t-replicates",
-        ))
+            half: t * (variance / n as f64).sqrt(),
+        })
     }
 }

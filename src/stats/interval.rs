@@ -32,6 +32,34 @@ impl Limits {
             high: self.high.clamp(low, high),
         }
     }
+
+    /// What limits found on a share `known` of the requests say of all of them, if nothing is assumed
+    /// about the rest: each limit is weighed with the lowest or highest value the rest can have.
+    ///
+    /// Source: C. F. Manski, American Economic Review 80 (1990) 319–323, worst-case bounds.
+    #[must_use]
+    pub fn for_all(self, known: f64, (lowest, highest): (f64, f64)) -> Self {
+        let known = known.clamp(0.0, 1.0);
+        if known == 1.0 {
+            return self;
+        }
+        Self {
+            low: self.low * known + lowest * (1.0 - known),
+            high: self.high * known + highest * (1.0 - known),
+        }
+    }
+
+    /// These limits about `value`, each moved away from it for a second, independent source of chance
+    /// with half width `half`: squares of the distances add up (the reasoning of
+    /// [`difference_of_independent`]).
+    #[must_use]
+    pub fn widened(self, value: f64, half: f64) -> Self {
+        let side = |distance: f64| (distance * distance + half * half).sqrt();
+        Self {
+            low: value - side(value - self.low),
+            high: value + side(self.high - value),
+        }
+    }
 }
 
 /// Wilson's score interval for `successes` out of `n`. `None` when n is 0 or `successes > n`.
@@ -229,6 +257,30 @@ mod tests {
         let got = moments(3, sum, squares).unwrap();
         assert_eq!(got.variance, Some(1.0));
         assert_eq!(got.mean, 1_000_000_000_000_001.0);
+    }
+
+    #[test]
+    fn what_is_left_out_may_be_all_bad_or_all_good() {
+        let limits = Limits {
+            low: -0.02,
+            high: 0.01,
+        };
+        let all = limits.for_all(0.9, (-1.0, 1.0));
+        assert!((all.low - (-0.018 - 0.1)).abs() < 1e-15, "{all:?}");
+        assert!((all.high - (0.009 + 0.1)).abs() < 1e-15, "{all:?}");
+        assert_eq!(limits.for_all(1.0, (-1.0, 1.0)), limits);
+        assert_eq!(
+            limits.for_all(0.0, (-1.0, f64::INFINITY)).high,
+            f64::INFINITY
+        );
+    }
+
+    #[test]
+    fn a_second_source_of_chance_adds_its_square() {
+        let limits = Limits::around(5.0, 3.0).widened(5.0, 4.0);
+        assert_eq!((limits.low, limits.high), (0.0, 10.0));
+        let same = Limits::around(5.0, 3.0).widened(5.0, 0.0);
+        assert_eq!((same.low, same.high), (2.0, 8.0));
     }
 
     #[test]

@@ -56,6 +56,27 @@ pub fn from_limits(limits: Option<Limits>, margin: f64) -> NonInferiority {
     }
 }
 
+/// A decision made on part of the requests, upheld only if it holds whatever the rest would have shown:
+/// `limits` are those of the difference on the share `known`, and each request left out may count for
+/// or against the policy.
+#[must_use]
+pub fn upheld(
+    decided: NonInferiority,
+    limits: Option<Limits>,
+    known: f64,
+    margin: f64,
+) -> NonInferiority {
+    if known >= 1.0 {
+        return decided;
+    }
+    let all = limits.map(|limits| limits.for_all(known, (-1.0, 1.0)));
+    if from_limits(all, margin) == decided {
+        decided
+    } else {
+        NonInferiority::Inconclusive
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +99,22 @@ mod tests {
         assert_eq!(tango_test(pairs, 0.03, Z), NonInferiority::Inferior);
         assert_eq!(tango_test(pairs, 0.07, Z), NonInferiority::NonInferior);
         assert_eq!(tango_test(pairs, 0.06, Z), NonInferiority::Inconclusive);
+    }
+
+    #[test]
+    fn what_was_left_out_can_open_a_decision_but_not_make_one() {
+        use NonInferiority::{Inconclusive, Inferior, NonInferior};
+        let limits = |low, high| Some(Limits { low, high });
+        let good = limits(-0.01, 0.01);
+        // −0.01·0.99 − 0.01 = −0.0199, but −0.01·0.97 − 0.03 = −0.0397.
+        assert_eq!(upheld(NonInferior, good, 0.99, 0.03), NonInferior);
+        assert_eq!(upheld(NonInferior, good, 0.97, 0.03), Inconclusive);
+        let bad = limits(-0.2, -0.1);
+        // −0.1·0.95 + 0.05 = −0.045, but −0.1·0.9 + 0.1 = 0.01.
+        assert_eq!(upheld(Inferior, bad, 0.95, 0.03), Inferior);
+        assert_eq!(upheld(Inferior, bad, 0.90, 0.03), Inconclusive);
+        assert_eq!(upheld(Inconclusive, good, 1.0, 0.03), Inconclusive);
+        assert_eq!(upheld(Inferior, None, 0.5, 0.03), Inconclusive);
     }
 
     proptest! {

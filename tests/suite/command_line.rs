@@ -53,7 +53,7 @@ fn a_requirement_that_holds_ends_with_0_one_that_fails_with_100_an_open_one_with
     let needed: u64 = open
         .stderr
         .strip_prefix("inconclusive: accuracy>=0.895 of `static`: about ")
-        .and_then(|rest| rest.strip_suffix(" requests would settle it\n"))
+        .and_then(|rest| rest.strip_suffix(" requests would settle it with 80 % odds\n"))
         .unwrap_or_else(|| panic!("{}", open.stderr))
         .replace(',', "")
         .parse()
@@ -298,7 +298,7 @@ fn findings_as_json_have_exactly_the_documented_shape() {
     }
     assert_eq!(
         keys(&findings["workload"]),
-        ["name", "requests", "evidence"]
+        ["name", "requests", "replicates", "evidence"]
     );
     assert_eq!(findings["workload"]["evidence"], "simulated");
     for row in rows(&findings) {

@@ -107,7 +107,10 @@ fn json_has_the_documented_shape() {
         ["schema", "manifest", "workload", "rows", "paired"]
     );
     assert_eq!(keys(&value["manifest"]), ["version", "seed", "inputs"]);
-    assert_eq!(keys(&value["workload"]), ["name", "requests", "evidence"]);
+    assert_eq!(
+        keys(&value["workload"]),
+        ["name", "requests", "replicates", "evidence"]
+    );
     assert_eq!(
         keys(&value["rows"][0])[..4],
         ["policy", "kind", "control", "metrics"]
@@ -190,6 +193,107 @@ fn the_manifest_holds_the_digest_of_every_file_but_itself() {
     assert_eq!(manifest["command"][0], "compare");
 }
 
+/// `routes` routes, each with its own share of ungraded and unserved requests, and a policy that uses all.
+fn crowd(routes: usize) -> Findings {
+    let names: Vec<String> = (0..routes).map(|r| format!("m{r:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let single = |route: usize| -> Vec<Did> {
+        (0..1000)
+            .map(|i| match i {
+                i if i < route => Did {
+                    score: None,
+                    ..did(route, true, 0.001)
+                },
+                i if i < 2 * route + 5 => Did {
+                    route: None,
+                    score: Some(0),
+                    cost: Some(0),
+                    calls: 1,
+                },
+                i => did(route, i % 10 != 0, 0.001 * (route + 1) as f64),
+            })
+            .collect()
+    };
+    let spread: Vec<Did> = (0..1000)
+        .map(|i| did((i * i) % routes, i % 10 != 0, 0.001))
+        .collect();
+    let controls: Vec<String> = names.iter().map(|name| format!("always-{name}")).collect();
+    let mut contestants = vec![("spread", "static", spread)];
+    for (route, name) in controls.iter().enumerate() {
+        contestants.push((name, "always", single(route)));
+    }
+    let mut results = experiment(&names, &contestants);
+    for contestant in &mut results.contestants {
+        contestant.tallies[0].unknown_need = 7;
+    }
+    let mut oracle = results.contestants[1].clone();
+    oracle.name = "oracle".to_owned();
+    oracle.kind = "oracle";
+    oracle.always = None;
+    oracle.unavailable = Some("some grades are missing".to_owned());
+    oracle.tallies.clear();
+    oracle.pairs = vec![Vec::new(); results.baselines.len()];
+    results.contestants.push(oracle);
+    found(&results, &Options::default())
+}
+
+#[test]
+fn a_table_of_many_routes_stays_readable() {
+    let findings = crowd(33);
+    let table = (Renderer::named("table").expect("table").render)(&findings);
+    for line in table.lines().filter(|line| line.starts_with([' ', '-'])) {
+        assert!(line.chars().count() < 150, "{line}");
+    }
+    let line = |name: &str| {
+        table
+            .lines()
+            .find(|line| line.trim_start().starts_with(name))
+            .unwrap_or_else(|| panic!("{table}"))
+            .trim_end()
+    };
+    let spread = line("spread ");
+    let (_, more) = spread.rsplit_once(", +").expect("more");
+    assert!(more.ends_with(" more"), "{spread}");
+    assert_eq!(spread.matches(" m").count(), 5, "{spread}");
+    // Its name says which route it is.
+    assert!(
+        line("always-m02 ").ends_with("  99 %"),
+        "{}",
+        line("always-m02 ")
+    );
+}
+
+#[test]
+fn notes_on_many_routes_are_few_and_short() {
+    let findings = crowd(120);
+    let all: usize = findings.notes.iter().map(String::len).sum();
+    assert!(
+        findings.notes.len() < 25 && all < 4000,
+        "{:#?}",
+        findings.notes
+    );
+    for part in [
+        "all rows with numbers: 7 of 1,000 requests have a prompt of unknown length",
+        "always-m00: 5 of 1,000 requests unserved (0.5 %): failed",
+        "and 111 more: the same with other numbers, which are in the JSON",
+    ] {
+        assert!(
+            findings.notes.iter().any(|note| note.contains(part)),
+            "{part}: {:#?}",
+            findings.notes
+        );
+    }
+    // Nothing is lost: each row has its own.
+    let row = findings.row("always-m77").expect("a row");
+    assert!(
+        row.notes
+            .iter()
+            .any(|n| n.starts_with("82 of 1,000 requests unserved (8.2 %): failed")),
+        "{:?}",
+        row.notes
+    );
+}
+
 /// Anything that can happen to a request, with amounts up to a million dollars.
 fn any_did() -> impl Strategy<Value = Did> {
     (
@@ -215,6 +319,7 @@ proptest! {
         }),
         shared_rows: bool,
         trained: bool,
+        sticks: bool,
         replicates in 1_usize..4,
     ) {
         let mut results = experiment(
@@ -224,6 +329,7 @@ proptest! {
         results.shared_rows = shared_rows;
         results.replicates = replicates as u64;
         results.contestants[0].trained = trained;
+        results.contestants[1].sticks_to = sticks.then_some("user");
         for contestant in &mut results.contestants {
             contestant.tallies = vec![contestant.tallies[0].clone(); replicates];
             for pairs in &mut contestant.pairs {

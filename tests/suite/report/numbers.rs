@@ -1,7 +1,8 @@
 //! Every expected number here is worked out by hand or comes from the reference file.
 
 use super::made::*;
-use routelab::report::{Options, RENDERERS};
+use routelab::report::{Options, Outcome, RENDERERS};
+use routelab::sim::Results;
 use routelab::stats::{Estimate, NonInferiority, z_two_sided};
 
 /// Ten requests on two routes at 1 and 3 USD: small is right on six, large on nine. The policy sends
@@ -62,7 +63,7 @@ fn a_policy_outside_the_single_routes_costs_is_compared_with_the_nearest() {
 }
 
 #[test]
-fn unserved_requests_stay_unserved_in_a_random_mix() {
+fn a_random_mix_has_the_unserved_requests_of_its_routes_and_no_others() {
     let mut results = two_routes();
     let mut policy: Vec<Did> = (0..10).map(|_| did(1, true, 3.0)).collect();
     for unserved in &mut policy[..5] {
@@ -89,14 +90,70 @@ fn unserved_requests_stay_unserved_in_a_random_mix() {
     );
     assert_close(
         metric(&findings, "random-mix:static", "accuracy").value,
-        0.45,
+        0.9,
         1e-12,
     );
-    assert_close(
+    assert_eq!(
         metric(&findings, "random-mix:static", "unserved").value,
-        0.5,
-        1e-12,
+        Some(0.0)
     );
+    let note = "static: 5 of 10 requests unserved (50.0 %): failed";
+    assert!(
+        findings.notes.iter().any(|n| n == note),
+        "{:?}",
+        findings.notes
+    );
+}
+
+#[test]
+fn the_reasons_of_unserved_requests_are_split() {
+    let mut results = two_routes();
+    let policy = &mut results.contestants[0].tallies[0];
+    policy.unserved = [3, 1, 0];
+    let notes = found(&results, &Options::default()).notes;
+    let note = "static: 4 of 10 requests unserved (40.0 %): refused by residency 3 (30.0 %), no capable route 1 (10.0 %)";
+    assert!(notes.iter().any(|n| n == note), "{notes:?}");
+}
+
+#[test]
+fn a_policy_that_is_one_route_leads_its_random_mix_by_exactly_nothing() {
+    // 7 of 31 requests do not fit the route: shares that no float holds exactly.
+    for partial in [false, true] {
+        let small: Vec<Did> = (0..31)
+            .map(|i| match i {
+                0..7 => Did {
+                    route: None,
+                    score: Some(0),
+                    cost: Some(0),
+                    calls: 0,
+                },
+                7 if partial => Did {
+                    score: Some(RIGHT / 3),
+                    ..did(0, true, 1.0)
+                },
+                i => did(0, i % 3 == 0, 1.0),
+            })
+            .collect();
+        let large = (0..31).map(|_| did(1, true, 3.0)).collect();
+        let results = experiment(
+            &["small", "large"],
+            &[
+                ("fixed", "fixed", small.clone()),
+                ("always-small", "always", small),
+                ("always-large", "always", large),
+            ],
+        );
+        let findings = found(&results, &Options::default());
+        let mix = findings.row("random-mix:fixed").expect("a row");
+        assert_eq!(mix.mix.as_ref().expect("a mix").lead.value, Some(0.0));
+        for name in ["accuracy", "usd_per_1k", "unserved", "calls_per_request"] {
+            assert_eq!(
+                metric(&findings, "random-mix:fixed", name).value,
+                metric(&findings, "fixed", name).value,
+                "{name}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -247,6 +304,104 @@ fn a_trained_policy_is_judged_over_its_trainings() {
         "{:?}",
         single.notes
     );
+}
+
+/// A policy of one route in three replicates of the same 100 rows, right on so many of them.
+fn three_draws_on_the_same_rows() -> Results {
+    let replicate = |right: usize| (0..100).map(|i| did(0, i < right, 1.0)).collect::<Vec<_>>();
+    let runs = [80, 90, 85].map(replicate);
+    let base = replicate(90);
+    let mut results = experiment(
+        &["small"],
+        &[
+            ("canary", "canary", runs[0].clone()),
+            ("always-small", "always", base.clone()),
+        ],
+    );
+    results.replicates = 3;
+    results.shared_rows = true;
+    results.contestants[0].tallies = runs.iter().map(|run| tally(run, 1)).collect();
+    results.contestants[1].tallies = vec![tally(&base, 1); 3];
+    results.contestants[0].pairs = vec![runs.iter().map(|run| pair(run, &base)).collect()];
+    results
+}
+
+#[test]
+fn draws_shared_by_many_recorded_requests_widen_the_interval() {
+    let mut results = three_draws_on_the_same_rows();
+    let plain = found(&results, &Options::default());
+    assert_eq!(metric(&plain, "canary", "accuracy").method, "wilson");
+    results.contestants[0].sticks_to = Some("user");
+    let sticky = found(&results, &Options::default());
+    results.contestants[0].sticks_to = None;
+    results.contestants[0].trained = true;
+    let trained = found(&results, &Options::default());
+    for findings in [&sticky, &trained] {
+        let accuracy = metric(findings, "canary", "accuracy");
+        assert_eq!((accuracy.n, accuracy.method), (100, "rows+replicates"));
+        assert_close(accuracy.value, 0.85, 1e-12);
+        // Wilson's limits of 85 of 100, and 4.30265·0.05/√3 from the three replicates.
+        let rows = routelab::stats::wilson(85, 100, z_two_sided(0.95)).expect("limits");
+        let luck = 4.302_652_730 * 0.05 / 3.0_f64.sqrt();
+        let low = 0.85 - ((0.85 - rows.low).powi(2) + luck * luck).sqrt();
+        assert_close(accuracy.low, low, 1e-9);
+        let high = 0.85 + ((rows.high - 0.85).powi(2) + luck * luck).sqrt();
+        assert_close(accuracy.high, high, 1e-9);
+        let difference = &findings.paired[0].accuracy_difference;
+        assert_eq!((difference.n, difference.method), (100, "rows+replicates"));
+        let narrow = &plain.paired[0].accuracy_difference;
+        assert_close(
+            difference.low,
+            -0.05 - ((-0.05 - narrow.low.expect("low")).powi(2) + luck * luck).sqrt(),
+            1e-9,
+        );
+        // What is the same in every replicate has no such spread.
+        assert_eq!(metric(findings, "canary", "usd_per_1k").method, "normal");
+        let why = &found(
+            &results,
+            &Options {
+                require: vec!["canary.accuracy>=0.8".to_owned()],
+                ..Options::default()
+            },
+        )
+        .requirements[0]
+            .outcome;
+        assert!(
+            matches!(why, Outcome::Inconclusive { why, .. } if why.contains("as many times the replicates")),
+            "{why:?}"
+        );
+    }
+    // Requests of their own make replicates the observations.
+    results.shared_rows = false;
+    results.contestants[0].trained = false;
+    results.contestants[0].sticks_to = Some("user");
+    let own = found(&results, &Options::default());
+    let accuracy = metric(&own, "canary", "accuracy");
+    assert_eq!((accuracy.n, accuracy.method), (3, "t-replicates"));
+}
+
+#[test]
+fn a_single_draw_is_noted_on_recorded_rows_too() {
+    for shared_rows in [false, true] {
+        let mut results = two_routes();
+        results.shared_rows = shared_rows;
+        results.contestants[0].trained = true;
+        results.contestants[0].sticks_to = Some("user");
+        let notes = found(&results, &Options::default()).notes;
+        for start in [
+            "static: trained once: intervals hold for this one training",
+            "static: one draw per user: intervals hold for this one draw, use more replicates",
+        ] {
+            assert!(notes.iter().any(|n| n.starts_with(start)), "{notes:?}");
+        }
+        results.replicates = 2;
+        for contestant in &mut results.contestants {
+            contestant.tallies = vec![contestant.tallies[0].clone(); 2];
+        }
+        let notes = found(&results, &Options::default()).notes;
+        assert!(!notes.iter().any(|n| n.contains("once:")), "{notes:?}");
+        assert!(!notes.iter().any(|n| n.contains("one draw")), "{notes:?}");
+    }
 }
 
 #[test]
@@ -407,8 +562,8 @@ fn what_nobody_graded_is_counted_and_left_out() {
     assert_close(metric(&findings, "p", "missing").value, 10.0 / 105.0, 1e-12);
     assert_eq!(findings.paired[0].accuracy_difference.n, 90);
     for note in [
-        "p: 5 of 105 requests are undetermined (an answer that decides what comes next has no grade) and left out",
-        "p: 10 of 105 final answers have no grade and are left out of accuracy",
+        "p: 5 of 105 requests are undetermined (an answer that decides what comes next has no grade) and left out; the others are no random sample of all",
+        "p: 10 of 105 final answers have no grade and are left out of accuracy; the others are no random sample of all",
     ] {
         assert!(
             findings.notes.iter().any(|n| n == note),
