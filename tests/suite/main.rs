@@ -19,6 +19,8 @@ mod router_reference;
 mod router_scenarios;
 mod router_world;
 mod tidy;
+mod wire_cases;
+mod wire_errors;
 mod workload_bad_data;
 mod workload_recorded;
 mod workload_synthetic;
