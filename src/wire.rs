@@ -24,6 +24,7 @@ mod json;
 mod ollama;
 mod openai;
 pub mod overflow;
+mod serve;
 pub mod sse;
 mod stream;
 mod tools;
@@ -40,6 +41,7 @@ pub use error::{Error, MESSAGE_CHARS_MAX, Place};
 pub use gemini::Gemini;
 pub use ollama::Ollama;
 pub use openai::OpenAi;
+pub use serve::{Answer, Incoming, Reply};
 pub use stream::{BODY_BYTES_MAX, End, StreamParser};
 pub use tools::TOOL_CALLS_MAX;
 pub use types::{
@@ -47,6 +49,7 @@ pub use types::{
     StreamEvent, ToolCall, ToolSpec, Usage, Warning, collect,
 };
 
+use crate::router::FaultKind;
 use crate::units::Duration;
 
 /// HTTP headers in the order they were sent. Names are compared without regard to case.
@@ -152,6 +155,29 @@ pub trait Adapter: Send + Sync {
     fn classify(&self, status: u16, headers: &Headers, body: &[u8], wall: Duration) -> Error {
         classify(status, headers, body, wall)
     }
+
+    /// A stand-in's end: reads a request as a client of this provider sends it. Credentials are not
+    /// looked at. The spellings of all known clients are read.
+    ///
+    /// # Errors
+    ///
+    /// What the provider would refuse, with the status in [`Error::status`].
+    fn parse_request(&self, path: &str, headers: &Headers, body: &[u8]) -> Result<Incoming, Error>;
+
+    /// A stand-in's end: an answer sent at once.
+    fn render(&self, answer: &Answer<'_>) -> Reply;
+
+    /// A stand-in's end: an answer in pieces, complete with the signal that it is.
+    fn render_stream(&self, answer: &Answer<'_>) -> Reply;
+
+    /// A stand-in's end: status and body of a failure in the provider's documented shape.
+    /// [`classify`](Self::classify) reads the kind back.
+    fn render_fault(&self, kind: FaultKind, message: &str) -> (u16, Value);
+
+    /// A stand-in's end: the failure as a frame of a stream that has begun.
+    fn render_fault_frame(&self, kind: FaultKind, message: &str) -> Vec<u8> {
+        serve::frame("", &self.render_fault(kind, message).1)
+    }
 }
 
 /// A kind of adapter that a route can name.
@@ -206,7 +232,7 @@ pub fn adapter(name: &str) -> Option<Box<dyn Adapter>> {
 fn document(body: &[u8]) -> Result<Value, Error> {
     if body.len() > BODY_BYTES_MAX {
         return Err(Error::new(
-            crate::router::FaultKind::Server,
+            FaultKind::Server,
             Place::TooLarge,
             "the body is over the limit",
         ));

@@ -8,16 +8,18 @@ use serde_json::{Map, Value, json};
 
 use super::error::Error;
 use super::json::{field, greater, sum, text, tokens};
+use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed};
 use super::tools::{Fragment, made_up_id};
 use super::types::{Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
 use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing};
+use crate::router::FaultKind;
 use crate::units::Tokens;
 
 pub(super) const NAME: &str = "anthropic";
 
 /// The first version of the API that refuses `temperature`, `top_p` and `top_k`.
-const WITHOUT_SAMPLING: &str = "2026-10-21";
+pub(super) const WITHOUT_SAMPLING: &str = "2026-10-21";
 
 /// The adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +92,26 @@ impl Adapter for Anthropic {
     fn stream(&self, headers: &Headers) -> Box<dyn StreamParser + Send> {
         let id = headers.get("request-id").map(str::to_owned);
         Box::new(Reader::new(Events::default(), id))
+    }
+
+    fn parse_request(&self, _: &str, headers: &Headers, body: &[u8]) -> Result<Incoming, Error> {
+        serve::anthropic::parse_request(headers, body)
+    }
+
+    fn render(&self, answer: &Answer<'_>) -> Reply {
+        serve::anthropic::render(answer)
+    }
+
+    fn render_stream(&self, answer: &Answer<'_>) -> Reply {
+        serve::anthropic::render_stream(answer)
+    }
+
+    fn render_fault(&self, kind: FaultKind, message: &str) -> (u16, Value) {
+        serve::anthropic::render_fault(kind, message)
+    }
+
+    fn render_fault_frame(&self, kind: FaultKind, message: &str) -> Vec<u8> {
+        serve::frame("error", &self.render_fault(kind, message).1)
     }
 }
 

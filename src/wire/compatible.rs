@@ -15,7 +15,11 @@
 
 use super::chat::{self, Chunks, Flavour};
 use super::stream::{Reader, StreamParser};
+use serde_json::Value;
+
+use super::serve::{self, Answer, Incoming, Reply};
 use super::{Adapter, Error, Headers, Outgoing, Request, Response, Target};
+use crate::router::FaultKind;
 
 pub(super) const NAME: &str = "compatible";
 
@@ -59,5 +63,21 @@ impl Adapter for Compatible {
     fn stream(&self, headers: &Headers) -> Box<dyn StreamParser + Send> {
         let id = headers.get("x-request-id").map(str::to_owned);
         Box::new(Reader::new(Chunks, id))
+    }
+
+    fn parse_request(&self, _: &str, _: &Headers, body: &[u8]) -> Result<Incoming, Error> {
+        serve::chat::parse_request(body)
+    }
+
+    fn render(&self, answer: &Answer<'_>) -> Reply {
+        serve::chat::render(answer)
+    }
+
+    fn render_stream(&self, answer: &Answer<'_>) -> Reply {
+        serve::chat::render_stream(answer)
+    }
+
+    fn render_fault(&self, kind: FaultKind, message: &str) -> (u16, Value) {
+        serve::chat::render_compatible_fault(kind, message)
     }
 }

@@ -8,12 +8,14 @@ use serde_json::{Map, Value, json};
 
 use super::error::Error;
 use super::json::{either, field, latest, list, sum, text, tokens};
+use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed};
 use super::tools::made_up_id;
 use super::types::{
     Echo, Message, Request, Response, Stop, ToolCall, Usage, Warning, note_malformed,
 };
 use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing};
+use crate::router::FaultKind;
 use crate::units::Tokens;
 
 pub(super) const NAME: &str = "gemini";
@@ -86,6 +88,22 @@ impl Adapter for Gemini {
 
     fn stream(&self, _: &Headers) -> Box<dyn StreamParser + Send> {
         Box::new(Reader::new(Chunks, None))
+    }
+
+    fn parse_request(&self, path: &str, _: &Headers, body: &[u8]) -> Result<Incoming, Error> {
+        serve::gemini::parse_request(path, body)
+    }
+
+    fn render(&self, answer: &Answer<'_>) -> Reply {
+        serve::gemini::render(answer)
+    }
+
+    fn render_stream(&self, answer: &Answer<'_>) -> Reply {
+        serve::gemini::render_stream(answer)
+    }
+
+    fn render_fault(&self, kind: FaultKind, message: &str) -> (u16, Value) {
+        serve::gemini::render_fault(kind, message)
     }
 }
 
@@ -233,7 +251,7 @@ fn parts(candidate: &Value) -> &[Value] {
 }
 
 /// A part that is a call: name, arguments and what goes back with it.
-fn call_of(part: &Value) -> Option<(String, String, String, Option<Echo>)> {
+pub(super) fn call_of(part: &Value) -> Option<(String, String, String, Option<Echo>)> {
     let call = either(part, "functionCall", "function_call")?;
     let mut fields = Map::new();
     let id = text(call, "id").unwrap_or("");

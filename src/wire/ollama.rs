@@ -7,10 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::error::Error;
 use super::json::{field, label, list, text, tokens};
+use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, truncated};
 use super::tools::made_up_id;
 use super::types::{Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
 use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing};
+use crate::router::FaultKind;
 use crate::units::Tokens;
 
 pub(super) const NAME: &str = "ollama";
@@ -87,6 +89,26 @@ impl Adapter for Ollama {
     fn stream(&self, _: &Headers) -> Box<dyn StreamParser + Send> {
         Box::new(Reader::new(Lines { done: false }, None))
     }
+
+    fn parse_request(&self, _: &str, _: &Headers, body: &[u8]) -> Result<Incoming, Error> {
+        serve::ollama::parse_request(body)
+    }
+
+    fn render(&self, answer: &Answer<'_>) -> Reply {
+        serve::ollama::render(answer)
+    }
+
+    fn render_stream(&self, answer: &Answer<'_>) -> Reply {
+        serve::ollama::render_stream(answer)
+    }
+
+    fn render_fault(&self, kind: FaultKind, message: &str) -> (u16, Value) {
+        serve::ollama::render_fault(kind, message)
+    }
+
+    fn render_fault_frame(&self, kind: FaultKind, message: &str) -> Vec<u8> {
+        format!("{}\n", self.render_fault(kind, message).1).into_bytes()
+    }
 }
 
 fn message(message: &Message) -> Value {
@@ -131,7 +153,7 @@ fn is_done(body: &Value) -> bool {
 }
 
 /// Calls of a message: id, name, arguments as text.
-fn calls(message: &Value) -> Vec<(String, String, String)> {
+pub(super) fn calls(message: &Value) -> Vec<(String, String, String)> {
     list(message, "tool_calls")
         .iter()
         .filter_map(|call| {

@@ -5,7 +5,11 @@
 
 use super::chat::{self, Chunks, Flavour};
 use super::stream::{Reader, StreamParser};
+use serde_json::Value;
+
+use super::serve::{self, Answer, Incoming, Reply};
 use super::{Adapter, Error, Headers, Outgoing, Request, Response, Target};
+use crate::router::FaultKind;
 
 pub(super) const NAME: &str = "openai";
 
@@ -46,5 +50,21 @@ impl Adapter for OpenAi {
     fn stream(&self, headers: &Headers) -> Box<dyn StreamParser + Send> {
         let id = headers.get("x-request-id").map(str::to_owned);
         Box::new(Reader::new(Chunks, id))
+    }
+
+    fn parse_request(&self, _: &str, _: &Headers, body: &[u8]) -> Result<Incoming, Error> {
+        serve::chat::parse_request(body)
+    }
+
+    fn render(&self, answer: &Answer<'_>) -> Reply {
+        serve::chat::render(answer)
+    }
+
+    fn render_stream(&self, answer: &Answer<'_>) -> Reply {
+        serve::chat::render_stream(answer)
+    }
+
+    fn render_fault(&self, kind: FaultKind, message: &str) -> (u16, Value) {
+        serve::chat::render_fault(kind, message)
     }
 }

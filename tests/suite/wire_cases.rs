@@ -1,15 +1,13 @@
 //! Case files in the format `wire-case/1`: bodies from reports of faults in other people's adapters, with
 //! what should come out. `ROUTELAB_WIRE_CASES=DIR` names another folder of them.
-//!
-//! Beside them, raw answers of real and mock servers: nothing may panic, and a broken stream is an error.
 
 use std::path::{Path, PathBuf};
 
-use routelab::router::{FaultKind, FaultTables};
+use routelab::router::FaultTables;
 use routelab::units::Duration;
 use routelab::wire::{
-    Adapter, End, Error, Headers, Message, Place, Request, Response, StreamEvent, Target, ToolCall,
-    Usage, adapter, collect,
+    Adapter, End, Error, Headers, Message, Request, Response, StreamEvent, Target, ToolCall, Usage,
+    adapter, collect,
 };
 use serde_json::{Value, json};
 
@@ -61,7 +59,7 @@ pub(crate) fn json_files(folder: &Path) -> Vec<(String, Value)> {
         .collect()
 }
 
-fn headers(value: &Value) -> Headers {
+pub(crate) fn headers(value: &Value) -> Headers {
     match value {
         Value::Object(object) => object
             .iter()
@@ -526,117 +524,4 @@ fn wire_cases_pass_at_every_read_size() {
     ));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(run > 0, "no case was run");
-}
-
-/// Which adapter reads an answer from that path.
-fn reader_of(path: &str) -> Option<Box<dyn Adapter>> {
-    let name = if path.contains("/chat/completions") {
-        "compatible"
-    } else if path.contains("/messages") {
-        "anthropic"
-    } else if path.contains("enerateContent") {
-        "gemini"
-    } else if path.contains("/api/chat") {
-        "ollama"
-    } else {
-        return None;
-    };
-    adapter(name)
-}
-
-/// Streams that are broken, whatever their file is called.
-const BROKEN: &[&str] = &[
-    "truncated_stream",
-    "fault_disconnect",
-    "fault_malformed",
-    "fault_truncate",
-    "error_frame",
-];
-
-#[test]
-fn captured_answers_are_read_and_broken_streams_are_errors() {
-    let Some(folder) = shared("captured_responses") else {
-        return;
-    };
-    let (mut streams, mut bodies, mut errors, mut broken) = (0, 0, 0, 0);
-    for (name, file) in json_files(&folder) {
-        let answer = &file["response"];
-        let path = file["request"]["path"].as_str().unwrap();
-        let Some(adapter) = reader_of(path) else {
-            continue;
-        };
-        let Some(status) = answer["status"].as_u64() else {
-            continue; // the server never answered
-        };
-        let body = answer["body_text"].as_str().unwrap_or_default().as_bytes();
-        let head = headers(&answer["headers"]);
-        if !(200..300).contains(&status) {
-            let error = adapter.classify(status as u16, &head, body, Duration::ZERO);
-            assert_eq!(error.place, Place::Status, "{name}");
-            let expected = captured_kind(&name, status);
-            assert_eq!(error.kind, expected, "{name}: {error}");
-            errors += 1;
-            continue;
-        }
-        let asked = &file["request"]["body"]["stream"];
-        let is_stream = asked == &Value::Bool(true)
-            || path.contains("streamGenerateContent")
-            || (path.contains("/api/chat") && asked.is_null());
-        if !is_stream {
-            let response = adapter
-                .parse(&head, body)
-                .unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert!(
-                !response.text.is_empty() || !response.tool_calls.is_empty(),
-                "{name}: an empty answer"
-            );
-            bodies += 1;
-            continue;
-        }
-        let end = if answer["transport_error"].is_null() {
-            End::Eof
-        } else {
-            End::Reset
-        };
-        let (events, result) = read(&*adapter, &head, [body], end);
-        for size in [1, 7] {
-            assert_eq!(
-                read(&*adapter, &head, body.chunks(size), end),
-                (events.clone(), result.clone()),
-                "{name}"
-            );
-        }
-        // The mock's Gemini dialect ignores that fault: every one of its frames is whole.
-        let spared = name == "llmock__gemini_stream_fault_malformed";
-        if BROKEN.iter().any(|word| name.contains(word)) && !spared {
-            let error = result.expect_err(&name);
-            assert_eq!(error.kind, FaultKind::Server, "{name}");
-            assert_eq!(collect(events), None, "{name}");
-            broken += 1;
-        } else {
-            result.unwrap_or_else(|error| panic!("{name}: {error}"));
-            let response = collect(events).unwrap();
-            assert!(
-                !response.text.is_empty() || !response.tool_calls.is_empty(),
-                "{name}: an empty answer"
-            );
-            streams += 1;
-        }
-    }
-    say(&format!(
-        "{streams} streams, {broken} broken ones, {bodies} bodies, {errors} errors"
-    ));
-    assert!(streams > 20 && broken > 8 && bodies > 20 && errors > 10);
-}
-
-/// What the errors of the captured answers are, by the name of their file.
-fn captured_kind(name: &str, status: u64) -> FaultKind {
-    if name.contains("err_context") {
-        return FaultKind::ContextLength;
-    }
-    match status {
-        429 => FaultKind::RateLimit,
-        503 | 529 => FaultKind::Overloaded,
-        _ => FaultKind::InvalidRequest,
-    }
 }
