@@ -9,14 +9,18 @@ use serde_json::{Map, Value, json};
 use super::error::Error;
 use super::json::{field, greater, sum, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
-use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed};
+use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, too_large};
 use super::tools::{Fragment, made_up_id};
-use super::types::{Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
-use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing};
+use super::types::{Echo, Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
+use super::{Adapter, BODY_BYTES_MAX, Headers, Outgoing, Target, classify, document, outgoing};
 use crate::router::FaultKind;
 use crate::units::Tokens;
 
 pub(super) const NAME: &str = "anthropic";
+
+/// The field of [`Echo`] with the blocks of thinking before a call. With extended thinking the API
+/// wants them back, signatures and all, as long as the model waits for results of its calls.
+const THINKING: &str = "thinking_blocks";
 
 /// The first version of the API that refuses `temperature`, `top_p` and `top_k`.
 pub(super) const WITHOUT_SAMPLING: &str = "2026-10-21";
@@ -125,6 +129,15 @@ fn turns(messages: &[Message]) -> Vec<Value> {
             Message::User { text } => turns.push(json!({ "role": "user", "content": text })),
             Message::Assistant { text, tool_calls } => {
                 let mut blocks = Vec::new();
+                // Thinking comes first, or a turn with calls is refused.
+                for call in tool_calls {
+                    let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME);
+                    if let Some(Value::Array(kept)) =
+                        echo.and_then(|echo| echo.fields.get(THINKING))
+                    {
+                        blocks.extend(kept.iter().cloned());
+                    }
+                }
                 // Empty text blocks and empty turns are refused.
                 if !text.is_empty() {
                     blocks.push(json!({ "type": "text", "text": text }));
@@ -228,12 +241,16 @@ fn whole(body: &Value) -> Result<Response, Error> {
         .ok_or_else(malformed)?;
     let salt = text(body, "id").unwrap_or("");
     let mut response = Response::default();
+    let mut thinking = Vec::new();
     for block in content {
         match text(block, "type").unwrap_or("") {
             "text" => response.text.push_str(text(block, "text").unwrap_or("")),
-            "thinking" => response
-                .reasoning
-                .push_str(text(block, "thinking").unwrap_or("")),
+            "thinking" => {
+                let thought = text(block, "thinking").unwrap_or("");
+                response.reasoning.push_str(thought);
+                thinking.push(block.clone());
+            }
+            "redacted_thinking" => thinking.push(block.clone()),
             "tool_use" => {
                 let name = text(block, "name").unwrap_or("");
                 let id = text(block, "id").map_or_else(
@@ -241,7 +258,10 @@ fn whole(body: &Value) -> Result<Response, Error> {
                     str::to_owned,
                 );
                 let raw = arguments(block);
-                response.tool_calls.push(ToolCall::new(id, name, raw));
+                response.tool_calls.push(ToolCall {
+                    echo: kept(&mut thinking),
+                    ..ToolCall::new(id, name, raw)
+                });
             }
             // Blocks of tools that ran at the provider, and those not yet invented.
             _ => {}
@@ -261,6 +281,34 @@ fn whole(body: &Value) -> Result<Response, Error> {
     Ok(response)
 }
 
+/// The blocks of thinking since the last call, if they are signed; unsigned ones are of no use.
+fn kept(thinking: &mut Vec<Value>) -> Option<Echo> {
+    let blocks: Vec<Value> = std::mem::take(thinking)
+        .into_iter()
+        .filter(|block| {
+            text(block, "signature")
+                .or_else(|| text(block, "data"))
+                .is_some()
+        })
+        .collect();
+    (!blocks.is_empty()).then(|| {
+        let mut fields = Map::new();
+        fields.insert(THINKING.into(), blocks.into());
+        Echo {
+            adapter: NAME,
+            fields,
+        }
+    })
+}
+
+/// Appends to a text field of a block.
+fn append(block: &mut Value, name: &str, more: &str) {
+    match block.get_mut(name) {
+        Some(Value::String(whole)) => whole.push_str(more),
+        _ => block[name] = more.into(),
+    }
+}
+
 /// The input of a call as text.
 fn arguments(block: &Value) -> String {
     field(block, "input").map_or_else(String::new, Value::to_string)
@@ -274,6 +322,9 @@ struct Events {
     whole_inputs: Vec<(u64, String)>,
     /// Indices of blocks that are calls for the caller; tools that run at the provider stream pieces, too.
     call_blocks: Vec<u64>,
+    /// Blocks of thinking since the last call, the last one perhaps unfinished.
+    thinking: Vec<Value>,
+    thinking_bytes: usize,
     stopped: bool,
 }
 
@@ -285,7 +336,11 @@ impl Events {
         };
         match text(block, "type").unwrap_or("") {
             "text" => sink.text(text(block, "text").unwrap_or("")),
-            "thinking" => sink.reasoning(text(block, "thinking").unwrap_or("")),
+            "thinking" => {
+                sink.reasoning(text(block, "thinking").unwrap_or(""));
+                self.keep(block)?;
+            }
+            "redacted_thinking" => self.keep(block)?,
             "tool_use" => {
                 // `input` is an empty placeholder here; it must not become the start of the
                 // arguments (litellm#4537). A filled one counts if no pieces follow.
@@ -301,6 +356,7 @@ impl Events {
                     index: Some(index.unwrap_or(0)),
                     id: text(block, "id").unwrap_or("").to_owned(),
                     name: text(block, "name").unwrap_or("").to_owned(),
+                    echo: kept(&mut self.thinking),
                     ..Fragment::default()
                 })?;
             }
@@ -316,7 +372,12 @@ impl Events {
         };
         match text(delta, "type").unwrap_or("") {
             "text_delta" => sink.text(text(delta, "text").unwrap_or("")),
-            "thinking_delta" => sink.reasoning(text(delta, "thinking").unwrap_or("")),
+            "thinking_delta" => {
+                let piece = text(delta, "thinking").unwrap_or("");
+                sink.reasoning(piece);
+                self.grow("thinking", piece)?;
+            }
+            "signature_delta" => self.grow("signature", text(delta, "signature").unwrap_or(""))?,
             "input_json_delta" => {
                 let piece = text(delta, "partial_json").unwrap_or("");
                 let index = index.unwrap_or(0);
@@ -329,8 +390,31 @@ impl Events {
                     })?;
                 }
             }
-            // Signatures, citations, and what is not yet invented.
+            // Citations, and what is not yet invented.
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, block: &Value) -> Result<(), Error> {
+        self.count(block.to_string().len())?;
+        self.thinking.push(block.clone());
+        Ok(())
+    }
+
+    fn grow(&mut self, name: &str, piece: &str) -> Result<(), Error> {
+        self.count(piece.len())?;
+        if let Some(block) = self.thinking.last_mut() {
+            append(block, name, piece);
+        }
+        Ok(())
+    }
+
+    /// Thinking is held until a call comes, so it has to be bounded.
+    fn count(&mut self, bytes: usize) -> Result<(), Error> {
+        self.thinking_bytes = self.thinking_bytes.saturating_add(bytes);
+        if self.thinking_bytes > BODY_BYTES_MAX {
+            return Err(too_large("thinking", BODY_BYTES_MAX));
         }
         Ok(())
     }

@@ -40,7 +40,8 @@ pub trait StreamParser {
     /// # Errors
     ///
     /// As for [`push`](Self::push), and [`Place::TruncatedStream`] or [`Place::Transport`] if the
-    /// provider never said that the answer is complete.
+    /// provider never said that the answer is complete. The first counts as the server's failure
+    /// ([`FaultKind::Server`]), the second as the network's ([`FaultKind::Timeout`]).
     fn finish(&mut self, end: End, events: &mut Vec<StreamEvent>) -> Result<(), Error>;
 }
 
@@ -318,8 +319,9 @@ impl<D: Dialect> Reader<D> {
         }
         Err(match end {
             End::Eof => truncated(),
+            // As for any other failure of the network, nothing says whose fault it was.
             End::Reset => Error::new(
-                FaultKind::Server,
+                FaultKind::Timeout,
                 Place::Transport,
                 "the connection broke in a stream",
             ),
@@ -465,7 +467,7 @@ pub(super) fn truncated() -> Error {
     )
 }
 
-fn too_large(what: &str, limit: usize) -> Error {
+pub(super) fn too_large(what: &str, limit: usize) -> Error {
     Error::new(
         FaultKind::Server,
         Place::TooLarge,

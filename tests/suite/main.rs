@@ -24,6 +24,7 @@ mod wire_cases;
 mod wire_ends;
 mod wire_errors;
 mod wire_hostile;
+mod wire_requests;
 mod workload_bad_data;
 mod workload_recorded;
 mod workload_synthetic;

@@ -90,7 +90,12 @@ fn captured_answers_are_read_and_broken_streams_are_errors() {
         let spared = name == "llmock__gemini_stream_fault_malformed";
         if BROKEN.iter().any(|word| name.contains(word)) && !spared {
             let error = result.expect_err(&name);
-            assert_eq!(error.kind, FaultKind::Server, "{name}");
+            let expected = match error.place {
+                Place::Transport => FaultKind::Timeout,
+                _ => FaultKind::Server,
+            };
+            assert_eq!(error.kind, expected, "{name}");
+            assert_eq!(error.place == Place::Transport, end == End::Reset, "{name}");
             assert_eq!(collect(events), None, "{name}");
             broken += 1;
         } else {
