@@ -4,7 +4,7 @@
 //! The most specific machine code decides, then wordings about money and windows, then the status;
 //! codes that only repeat the status class decide when there is no status, as in an error frame.
 //! Sources: OpenAI's error codes and OpenAPI 2.3.0, Anthropic's "Errors" page, Gemini's
-//! "Troubleshooting" page and `google.rpc`, llama.cpp's server (all read in November 2026).
+//! "Troubleshooting" page and `google.rpc`, llama.cpp's server (as of November 2026).
 
 use serde_json::Value;
 

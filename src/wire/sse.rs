@@ -1,14 +1,15 @@
 //! A push-style decoder of Server-Sent Events: bytes in, frames out.
 //!
-//! The format is that of the HTML standard, section 9.2.6 ("Parsing an event stream", read November
-//! 2026): lines end with LF, CRLF or CR, a byte order mark may come first, a blank line ends an event,
+//! The format is that of the HTML standard, section 9.2.6 ("Interpreting an event stream"):
+//! lines end with LF, CRLF or CR, a byte order mark may come first, a blank line ends an event,
 //! `data` lines join with LF, lines that begin with a colon are comments. It does no I/O, and the
 //! frames do not depend on how the bytes were cut.
 //!
-//! It differs from a browser's `EventSource` on purpose in two places. An event the stream broke off
+//! It differs from a browser's `EventSource` on purpose in three places. An event the stream broke off
 //! before its blank line is not dropped but handed out by [`Decoder::finish`], because a browser
-//! reconnects and a paid-for completion cannot. And the field `error`, which older llama.cpp servers
-//! send in place of `data`, is kept. Invalid UTF-8 becomes U+FFFD, line by line.
+//! reconnects and a paid-for completion cannot. The field `error`, which older llama.cpp servers send
+//! in place of `data`, is kept. Events whose data is empty are left out. Invalid UTF-8 becomes U+FFFD,
+//! line by line.
 
 /// The most a decoder buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +187,8 @@ impl Decoder {
     fn end_frame(&mut self, frames: &mut Vec<Frame>) {
         let frame = std::mem::take(&mut self.frame);
         self.has_data = false;
-        // An event without data is none (HTML standard); neither are comments that keep the line busy.
+        // An event without a `data` line is none. The standard hands out one whose data is empty; it is
+        // left out here, since it can hold no JSON and only keeps the connection busy.
         if !frame.data.is_empty() || frame.error.is_some() {
             frames.push(frame);
         }
