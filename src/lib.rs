@@ -17,6 +17,7 @@
 //! | [`router`] | the router core: takes what happened, says what to do next; no clock, no randomness, no I/O |
 //! | [`catalogue`] | `routes.toml`: what each route costs, reads and may see; how the router behaves |
 //! | [`workload`] | the traffic and the truth about it: drawn from a model, or recorded |
+//! | [`wire`] | normalised requests and answers, and an adapter per provider's dialect; pure, sends nothing |
 //! | [`verify`] | verifiers of an answer |
 //! | [`policy`] | given what may be known about a request: which routes should try, in which order |
 //! | [`standin`] | who answers instead of a provider: today, rows of a table |
@@ -129,4 +130,5 @@ pub mod standin;
 pub mod stats;
 pub mod units;
 pub mod verify;
+pub mod wire;
 pub mod workload;

@@ -13,6 +13,7 @@ pub(crate) const IMPORTS: &[(&str, &[&str])] = &[
     ("source", &["units"]),
     ("router", &["units"]),
     ("stats", &["units"]),
+    ("wire", &["units", "router"]),
     ("verify", &["units", "source", "router"]),
     ("catalogue", &["units", "source", "router"]),
     ("workload", &["units", "source", "router"]),

@@ -1,0 +1,486 @@
+//! Anthropic Messages, `POST /v1/messages`.
+//!
+//! Source: Anthropic's API reference, "Streaming Messages", "Handling stop reasons" and "Errors"
+//! (November 2026). `input_tokens` leaves out cached and cache-written tokens there; here it is the
+//! whole prompt. Counters of a stream are cumulative and may repeat.
+
+use serde_json::{Map, Value, json};
+
+use super::error::Error;
+use super::json::{field, greater, sum, text, tokens};
+use super::serve::{self, Answer, Incoming, Reply};
+use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, too_large};
+use super::tools::{Fragment, made_up_id};
+use super::types::{Echo, Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
+use super::{Adapter, BODY_BYTES_MAX, Headers, Outgoing, Target, classify, document, outgoing};
+use crate::router::FaultKind;
+use crate::units::Tokens;
+
+pub(super) const NAME: &str = "anthropic";
+
+/// The field of [`Echo`] with the blocks of thinking before a call. With extended thinking the API
+/// wants them back, signatures and all, as long as the model waits for results of its calls.
+const THINKING: &str = "thinking_blocks";
+
+/// The first version of the API that refuses `temperature`, `top_p` and `top_k`.
+pub(super) const WITHOUT_SAMPLING: &str = "2026-10-21";
+
+/// The adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anthropic {
+    /// Path below the host.
+    pub path: String,
+    /// The required header `anthropic-version`, a date. From 2026-10-21 on the API answers 400 to
+    /// sampling parameters, even at their defaults, so [`Request::temperature`] and [`Request::top_p`]
+    /// are then not sent.
+    pub version: String,
+}
+
+impl Default for Anthropic {
+    fn default() -> Self {
+        Self {
+            path: "/v1/messages".to_owned(),
+            version: WITHOUT_SAMPLING.to_owned(),
+        }
+    }
+}
+
+impl Adapter for Anthropic {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn build(&self, request: &Request, target: &Target<'_>, stream: bool) -> Outgoing {
+        let mut body = Map::new();
+        body.insert("model".into(), target.model.into());
+        body.insert("max_tokens".into(), request.output_cap.into());
+        body.insert("messages".into(), turns(&request.messages).into());
+        if !request.system.is_empty() {
+            body.insert("system".into(), request.system.as_str().into());
+        }
+        if !request.tools.is_empty() {
+            let tools = request.tools.iter().map(|tool| {
+                json!({
+                    "name": tool.name,
+                    "description": tool.description,
+                    "input_schema": tool.parameters,
+                })
+            });
+            body.insert("tools".into(), tools.collect());
+        }
+        // Dates in this form sort as text.
+        if self.version.as_str() < WITHOUT_SAMPLING {
+            if let Some(temperature) = request.temperature {
+                body.insert("temperature".into(), temperature.into());
+            }
+            if let Some(top_p) = request.top_p {
+                body.insert("top_p".into(), top_p.into());
+            }
+        }
+        if stream {
+            body.insert("stream".into(), true.into());
+        }
+        let mut headers = vec![("anthropic-version", self.version.clone())];
+        if let Some(key) = target.credential() {
+            headers.push(("authorization", format!("Bearer {key}")));
+        }
+        outgoing(NAME, request, self.path.clone(), headers, body)
+    }
+
+    fn parse(&self, headers: &Headers, body: &[u8]) -> Result<Response, Error> {
+        let mut response = whole(&document(body)?)?;
+        response.request_id = headers.get("request-id").map(str::to_owned);
+        Ok(response)
+    }
+
+    fn stream(&self, headers: &Headers) -> Box<dyn StreamParser + Send> {
+        let id = headers.get("request-id").map(str::to_owned);
+        Box::new(Reader::new(Events::default(), id))
+    }
+
+    fn parse_request(&self, _: &str, headers: &Headers, body: &[u8]) -> Result<Incoming, Error> {
+        serve::anthropic::parse_request(headers, body)
+    }
+
+    fn render(&self, answer: &Answer<'_>) -> Reply {
+        serve::anthropic::render(answer)
+    }
+
+    fn render_stream(&self, answer: &Answer<'_>) -> Reply {
+        serve::anthropic::render_stream(answer)
+    }
+
+    fn render_fault(&self, kind: FaultKind, message: &str) -> (u16, Value) {
+        serve::anthropic::render_fault(kind, message)
+    }
+
+    fn render_fault_frame(&self, kind: FaultKind, message: &str) -> Vec<u8> {
+        serve::frame("error", &self.render_fault(kind, message).1)
+    }
+}
+
+/// Turns as typed blocks. Results of one round of tools travel in one user turn.
+fn turns(messages: &[Message]) -> Vec<Value> {
+    let mut turns: Vec<Value> = Vec::new();
+    let mut in_results = false;
+    for message in messages {
+        let results = matches!(message, Message::Tool { .. });
+        match message {
+            Message::User { text } => turns.push(json!({ "role": "user", "content": text })),
+            Message::Assistant { text, tool_calls } => {
+                let mut blocks = Vec::new();
+                // Thinking comes first, or a turn with calls is refused.
+                for call in tool_calls {
+                    let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME);
+                    if let Some(Value::Array(kept)) =
+                        echo.and_then(|echo| echo.fields.get(THINKING))
+                    {
+                        blocks.extend(kept.iter().cloned());
+                    }
+                }
+                // Empty text blocks and empty turns are refused.
+                if !text.is_empty() {
+                    blocks.push(json!({ "type": "text", "text": text }));
+                }
+                blocks.extend(tool_calls.iter().map(|call| {
+                    json!({
+                        "type": "tool_use",
+                        "id": call.id,
+                        "name": call.name,
+                        "input": call.arguments,
+                    })
+                }));
+                if !blocks.is_empty() {
+                    turns.push(json!({ "role": "assistant", "content": blocks }));
+                }
+            }
+            Message::Tool { call_id, text, .. } => {
+                let block = json!({
+                    "type": "tool_result",
+                    "tool_use_id": call_id,
+                    "content": text,
+                });
+                let open = turns.last_mut().filter(|_| in_results);
+                match open.and_then(|turn| turn["content"].as_array_mut()) {
+                    Some(blocks) => blocks.push(block),
+                    None => turns.push(json!({ "role": "user", "content": [block] })),
+                }
+            }
+        }
+        in_results = results;
+    }
+    turns
+}
+
+/// Anthropic's stop reasons. `pause_turn` is no finished turn.
+fn stop_of(raw: &str) -> Stop {
+    match raw {
+        "end_turn" | "stop_sequence" => Stop::End,
+        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
+        "tool_use" => Stop::ToolCalls,
+        "refusal" => Stop::Filtered,
+        _ => Stop::Other,
+    }
+}
+
+/// The provider's counters as they are: they only grow.
+#[derive(Clone, Copy)]
+struct Counters {
+    input: Tokens,
+    cache_write: Tokens,
+    cached: Tokens,
+    output: Tokens,
+    reasoning: Tokens,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            input: Tokens::UNKNOWN,
+            cache_write: Tokens::UNKNOWN,
+            cached: Tokens::UNKNOWN,
+            output: Tokens::UNKNOWN,
+            reasoning: Tokens::UNKNOWN,
+        }
+    }
+}
+
+impl Counters {
+    fn see(&mut self, holder: &Value) {
+        let Some(usage) = field(holder, "usage") else {
+            return;
+        };
+        let seen = |old, name| greater(old, tokens(usage, name));
+        self.input = seen(self.input, "input_tokens");
+        self.cache_write = seen(self.cache_write, "cache_creation_input_tokens");
+        self.cached = seen(self.cached, "cache_read_input_tokens");
+        self.output = seen(self.output, "output_tokens");
+        if let Some(details) = field(usage, "output_tokens_details") {
+            self.reasoning = greater(self.reasoning, tokens(details, "thinking_tokens"));
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            input: sum(self.input, &[self.cache_write, self.cached]),
+            output: self.output,
+            cached: self.cached,
+            cache_write: self.cache_write,
+            reasoning: self.reasoning,
+        }
+    }
+}
+
+fn whole(body: &Value) -> Result<Response, Error> {
+    if classify::is_error(body) {
+        return Err(classify::in_body(body));
+    }
+    let content = body
+        .get("content")
+        .and_then(Value::as_array)
+        .ok_or_else(malformed)?;
+    let salt = text(body, "id").unwrap_or("");
+    let mut response = Response::default();
+    let mut thinking = Vec::new();
+    for block in content {
+        match text(block, "type").unwrap_or("") {
+            "text" => response.text.push_str(text(block, "text").unwrap_or("")),
+            "thinking" => {
+                let thought = text(block, "thinking").unwrap_or("");
+                response.reasoning.push_str(thought);
+                thinking.push(block.clone());
+            }
+            "redacted_thinking" => thinking.push(block.clone()),
+            "tool_use" => {
+                let name = text(block, "name").unwrap_or("");
+                let id = text(block, "id").map_or_else(
+                    || made_up_id(salt, response.tool_calls.len(), name),
+                    str::to_owned,
+                );
+                let raw = arguments(block);
+                response.tool_calls.push(ToolCall {
+                    echo: kept(&mut thinking),
+                    ..ToolCall::new(id, name, raw)
+                });
+            }
+            // Blocks of tools that ran at the provider, and those not yet invented.
+            _ => {}
+        }
+    }
+    let mut counters = Counters::default();
+    counters.see(body);
+    response.usage = counters.usage();
+    let raw = text(body, "stop_reason");
+    response.stop = match raw.map_or(Stop::Other, stop_of) {
+        Stop::End if !response.tool_calls.is_empty() => Stop::ToolCalls,
+        stop => stop,
+    };
+    response.raw_stop = raw.map(str::to_owned);
+    response.model = text(body, "model").map(str::to_owned);
+    note_malformed(&mut response);
+    Ok(response)
+}
+
+/// The blocks of thinking since the last call, if they are signed; unsigned ones are of no use.
+fn kept(thinking: &mut Vec<Value>) -> Option<Echo> {
+    let blocks: Vec<Value> = std::mem::take(thinking)
+        .into_iter()
+        .filter(|block| {
+            text(block, "signature")
+                .or_else(|| text(block, "data"))
+                .is_some()
+        })
+        .collect();
+    (!blocks.is_empty()).then(|| {
+        let mut fields = Map::new();
+        fields.insert(THINKING.into(), blocks.into());
+        Echo {
+            adapter: NAME,
+            fields,
+        }
+    })
+}
+
+/// Appends to a text field of a block.
+fn append(block: &mut Value, name: &str, more: &str) {
+    match block.get_mut(name) {
+        Some(Value::String(whole)) => whole.push_str(more),
+        _ => block[name] = more.into(),
+    }
+}
+
+/// The input of a call as text.
+fn arguments(block: &Value) -> String {
+    field(block, "input").map_or_else(String::new, Value::to_string)
+}
+
+/// Events of a stream.
+#[derive(Default)]
+struct Events {
+    counters: Counters,
+    /// Calls whose block began with a filled `input`, by block index, in case no pieces follow.
+    whole_inputs: Vec<(u64, String)>,
+    /// Indices of blocks that are calls for the caller; tools that run at the provider stream pieces, too.
+    call_blocks: Vec<u64>,
+    /// Blocks of thinking since the last call, the last one perhaps unfinished.
+    thinking: Vec<Value>,
+    thinking_bytes: usize,
+    stopped: bool,
+}
+
+impl Events {
+    fn block_start(&mut self, event: &Value, sink: &mut Sink) -> Result<(), Error> {
+        let index = event.get("index").and_then(Value::as_u64);
+        let Some(block) = field(event, "content_block") else {
+            return Ok(());
+        };
+        match text(block, "type").unwrap_or("") {
+            "text" => sink.text(text(block, "text").unwrap_or("")),
+            "thinking" => {
+                sink.reasoning(text(block, "thinking").unwrap_or(""));
+                self.keep(block)?;
+            }
+            "redacted_thinking" => self.keep(block)?,
+            "tool_use" => {
+                // `input` is an empty placeholder here; it must not become the start of the
+                // arguments (litellm#4537). A filled one counts if no pieces follow.
+                let filled = field(block, "input")
+                    .and_then(Value::as_object)
+                    .is_some_and(|input| !input.is_empty());
+                if filled {
+                    self.whole_inputs
+                        .push((index.unwrap_or(0), arguments(block)));
+                }
+                self.call_blocks.push(index.unwrap_or(0));
+                sink.call(Fragment {
+                    index: Some(index.unwrap_or(0)),
+                    id: text(block, "id").unwrap_or("").to_owned(),
+                    name: text(block, "name").unwrap_or("").to_owned(),
+                    echo: kept(&mut self.thinking),
+                    ..Fragment::default()
+                })?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn block_delta(&mut self, event: &Value, sink: &mut Sink) -> Result<(), Error> {
+        let index = event.get("index").and_then(Value::as_u64);
+        let Some(delta) = field(event, "delta") else {
+            return Ok(());
+        };
+        match text(delta, "type").unwrap_or("") {
+            "text_delta" => sink.text(text(delta, "text").unwrap_or("")),
+            "thinking_delta" => {
+                let piece = text(delta, "thinking").unwrap_or("");
+                sink.reasoning(piece);
+                self.grow("thinking", piece)?;
+            }
+            "signature_delta" => self.grow("signature", text(delta, "signature").unwrap_or(""))?,
+            "input_json_delta" => {
+                let piece = text(delta, "partial_json").unwrap_or("");
+                let index = index.unwrap_or(0);
+                if !piece.is_empty() && self.call_blocks.contains(&index) {
+                    self.whole_inputs.retain(|(block, _)| *block != index);
+                    sink.call(Fragment {
+                        index: Some(index),
+                        arguments: piece.to_owned(),
+                        ..Fragment::default()
+                    })?;
+                }
+            }
+            // Citations, and what is not yet invented.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, block: &Value) -> Result<(), Error> {
+        self.count(block.to_string().len())?;
+        self.thinking.push(block.clone());
+        Ok(())
+    }
+
+    fn grow(&mut self, name: &str, piece: &str) -> Result<(), Error> {
+        self.count(piece.len())?;
+        if let Some(block) = self.thinking.last_mut() {
+            append(block, name, piece);
+        }
+        Ok(())
+    }
+
+    /// Thinking is held until a call comes, so it has to be bounded.
+    fn count(&mut self, bytes: usize) -> Result<(), Error> {
+        self.thinking_bytes = self.thinking_bytes.saturating_add(bytes);
+        if self.thinking_bytes > BODY_BYTES_MAX {
+            return Err(too_large("thinking", BODY_BYTES_MAX));
+        }
+        Ok(())
+    }
+
+    fn block_stop(&mut self, index: Option<u64>, sink: &mut Sink) -> Result<(), Error> {
+        let ended = |block: u64| index.is_none_or(|index| index == block);
+        let (now, later) = std::mem::take(&mut self.whole_inputs)
+            .into_iter()
+            .partition(|(block, _)| ended(*block));
+        self.whole_inputs = later;
+        let now: Vec<(u64, String)> = now;
+        for (block, input) in now {
+            sink.call(Fragment {
+                index: Some(block),
+                arguments: input,
+                ..Fragment::default()
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Dialect for Events {
+    fn chunk(&mut self, name: &str, event: &Value, sink: &mut Sink) -> Result<Flow, Error> {
+        // The type is in the data as well; some gateways leave the event's name out.
+        let kind = text(event, "type").unwrap_or(name);
+        if kind == "error" || classify::is_error(event) {
+            return Err(classify::frame(event));
+        }
+        match kind {
+            "message_start" => {
+                if let Some(message) = field(event, "message") {
+                    self.counters.see(message);
+                    sink.salt = text(message, "id").unwrap_or("").to_owned();
+                    sink.model = text(message, "model").map(str::to_owned);
+                }
+            }
+            "content_block_start" => self.block_start(event, sink)?,
+            "content_block_delta" => self.block_delta(event, sink)?,
+            "content_block_stop" => {
+                self.block_stop(event.get("index").and_then(Value::as_u64), sink)?;
+            }
+            "message_delta" => {
+                self.counters.see(event);
+                if let Some(raw) =
+                    field(event, "delta").and_then(|delta| text(delta, "stop_reason"))
+                {
+                    sink.stop = Some((stop_of(raw), raw.to_owned()));
+                }
+            }
+            "message_stop" => {
+                self.block_stop(None, sink)?;
+                self.stopped = true;
+            }
+            // `ping`, and events not yet invented: the reference asks clients to pass over them.
+            _ => {}
+        }
+        sink.usage = self.counters.usage();
+        Ok(if self.stopped { Flow::Last } else { Flow::More })
+    }
+
+    fn whole(&self, body: &Value) -> Result<Response, Error> {
+        whole(body)
+    }
+
+    fn is_complete(&self, _: &Sink) -> bool {
+        self.stopped
+    }
+}

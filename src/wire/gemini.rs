@@ -1,0 +1,402 @@
+//! Gemini generateContent, `POST /v1beta/models/{model}:generateContent`.
+//!
+//! Source: Google's `generateContent` reference and "Thought signatures" (November 2026). Fields are read
+//! in camel and in snake case: both are in use. `candidatesTokenCount` leaves out thoughts there; here
+//! output is everything billed. A `thoughtSignature` goes back with its call, or the next turn is a 400.
+
+use serde_json::{Map, Value, json};
+
+use super::error::Error;
+use super::json::{either, field, latest, list, sum, text, tokens};
+use super::serve::{self, Answer, Incoming, Reply};
+use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed};
+use super::tools::made_up_id;
+use super::types::{
+    Echo, Message, Request, Response, Stop, ToolCall, Usage, Warning, note_malformed,
+};
+use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing};
+use crate::router::FaultKind;
+use crate::units::Tokens;
+
+pub(super) const NAME: &str = "gemini";
+
+/// The adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gemini {
+    /// Path below the host before `/models/`: the version of the API.
+    pub base_path: String,
+}
+
+impl Default for Gemini {
+    fn default() -> Self {
+        Self {
+            base_path: "/v1beta".to_owned(),
+        }
+    }
+}
+
+impl Adapter for Gemini {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn build(&self, request: &Request, target: &Target<'_>, stream: bool) -> Outgoing {
+        let mut config = Map::new();
+        config.insert("maxOutputTokens".into(), request.output_cap.into());
+        if let Some(temperature) = request.temperature {
+            config.insert("temperature".into(), temperature.into());
+        }
+        if let Some(top_p) = request.top_p {
+            config.insert("topP".into(), top_p.into());
+        }
+        let mut body = Map::new();
+        body.insert("contents".into(), contents(&request.messages).into());
+        body.insert("generationConfig".into(), config.into());
+        if !request.system.is_empty() {
+            let system = json!({ "parts": [{ "text": request.system }] });
+            body.insert("systemInstruction".into(), system);
+        }
+        if !request.tools.is_empty() {
+            let tools = request.tools.iter().map(|tool| {
+                json!({
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parametersJsonSchema": tool.parameters,
+                })
+            });
+            let declarations: Value = tools.collect();
+            body.insert(
+                "tools".into(),
+                json!([{ "functionDeclarations": declarations }]),
+            );
+        }
+        let method = if stream {
+            "streamGenerateContent?alt=sse"
+        } else {
+            "generateContent"
+        };
+        let path = format!("{}/models/{}:{method}", self.base_path, target.model);
+        let headers = target
+            .credential()
+            .map(|key| ("x-goog-api-key", key.to_owned()));
+        outgoing(NAME, request, path, headers.into_iter().collect(), body)
+    }
+
+    fn parse(&self, _: &Headers, body: &[u8]) -> Result<Response, Error> {
+        whole(&document(body)?)
+    }
+
+    fn stream(&self, _: &Headers) -> Box<dyn StreamParser + Send> {
+        Box::new(Reader::new(Chunks, None))
+    }
+
+    fn parse_request(&self, path: &str, _: &Headers, body: &[u8]) -> Result<Incoming, Error> {
+        serve::gemini::parse_request(path, body)
+    }
+
+    fn render(&self, answer: &Answer<'_>) -> Reply {
+        serve::gemini::render(answer)
+    }
+
+    fn render_stream(&self, answer: &Answer<'_>) -> Reply {
+        serve::gemini::render_stream(answer)
+    }
+
+    fn render_fault(&self, kind: FaultKind, message: &str) -> (u16, Value) {
+        serve::gemini::render_fault(kind, message)
+    }
+}
+
+/// Turns as parts. Results of one round of tools travel in one user turn.
+fn contents(messages: &[Message]) -> Vec<Value> {
+    let mut turns: Vec<Value> = Vec::new();
+    let mut in_results = false;
+    for (at, message) in messages.iter().enumerate() {
+        let results = matches!(message, Message::Tool { .. });
+        match message {
+            Message::User { text } => {
+                turns.push(json!({ "role": "user", "parts": [{ "text": text }] }));
+            }
+            Message::Assistant { text, tool_calls } => {
+                let mut parts = Vec::new();
+                if !text.is_empty() {
+                    parts.push(json!({ "text": text }));
+                }
+                parts.extend(tool_calls.iter().map(call_part));
+                if !parts.is_empty() {
+                    turns.push(json!({ "role": "model", "parts": parts }));
+                }
+            }
+            Message::Tool {
+                call_id,
+                name,
+                text,
+            } => {
+                let mut result = json!({ "name": name, "response": { "result": text } });
+                // An id goes back only if the provider gave one to the call.
+                if let Some(id) = given_id(&messages[..at], call_id) {
+                    result["id"] = id;
+                }
+                let part = json!({ "functionResponse": result });
+                let open = turns.last_mut().filter(|_| in_results);
+                match open.and_then(|turn| turn["parts"].as_array_mut()) {
+                    Some(parts) => parts.push(part),
+                    None => turns.push(json!({ "role": "user", "parts": [part] })),
+                }
+            }
+        }
+        in_results = results;
+    }
+    turns
+}
+
+fn call_part(call: &ToolCall) -> Value {
+    let mut inner = json!({ "name": call.name, "args": call.arguments });
+    let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME);
+    if let Some(id) = echo.and_then(|echo| echo.fields.get("id")) {
+        inner["id"] = id.clone();
+    }
+    let mut part = json!({ "functionCall": inner });
+    if let Some(signature) = echo.and_then(|echo| echo.fields.get("thoughtSignature")) {
+        part["thoughtSignature"] = signature.clone();
+    }
+    part
+}
+
+/// The id this provider gave to the call `call_id`, latest first.
+fn given_id(before: &[Message], call_id: &str) -> Option<Value> {
+    before.iter().rev().find_map(|message| {
+        let Message::Assistant { tool_calls, .. } = message else {
+            return None;
+        };
+        let call = tool_calls.iter().find(|call| call.id == call_id)?;
+        let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME)?;
+        echo.fields.get("id").cloned()
+    })
+}
+
+/// Google's finish reasons. There is none for tool calls: they follow from the parts.
+fn stop_of(raw: &str) -> Stop {
+    match raw {
+        "STOP" => Stop::End,
+        "MAX_TOKENS" => Stop::Length,
+        "SAFETY"
+        | "RECITATION"
+        | "LANGUAGE"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION"
+        | "MODEL_ARMOR" => Stop::Filtered,
+        _ => Stop::Other,
+    }
+}
+
+/// Reasons with which the provider gives up on a call that the model wrote.
+const MALFORMED_CALL: &[&str] = &[
+    "MALFORMED_FUNCTION_CALL",
+    "UNEXPECTED_TOOL_CALL",
+    "TOO_MANY_TOOL_CALLS",
+];
+
+/// The stop, given that there are calls. An unknown reason beside calls is one of the servers that
+/// write `FUNCTION_CALL`.
+fn stop_with(raw: &str, calls: bool) -> Stop {
+    match stop_of(raw) {
+        Stop::End if calls => Stop::ToolCalls,
+        Stop::Other if calls && !MALFORMED_CALL.contains(&raw) => Stop::ToolCalls,
+        stop => stop,
+    }
+}
+
+fn usage_of(body: &Value) -> Usage {
+    let Some(usage) = either(body, "usageMetadata", "usage_metadata") else {
+        return Usage::UNKNOWN;
+    };
+    let count = |camel, snake| latest(tokens(usage, snake), tokens(usage, camel));
+    let prompt = count("promptTokenCount", "prompt_token_count");
+    // Results of the provider's own tools are read by the model, and counted apart.
+    let tool_prompt = count("toolUsePromptTokenCount", "tool_use_prompt_token_count");
+    let input = sum(prompt, &[tool_prompt]);
+    let answer = count("candidatesTokenCount", "candidates_token_count");
+    let thoughts = count("thoughtsTokenCount", "thoughts_token_count");
+    let total = count("totalTokenCount", "total_token_count");
+    let output = match (answer.get(), thoughts.get()) {
+        (Some(_), _) => sum(answer, &[thoughts]),
+        // A zero is left out of the JSON form of a protocol buffer; the total says whether it is one.
+        (None, _) => match (total.get(), input.get()) {
+            (Some(total), Some(input)) if total >= input => Tokens::new(total - input),
+            _ => thoughts,
+        },
+    };
+    Usage {
+        input,
+        output,
+        cached: count("cachedContentTokenCount", "cached_content_token_count"),
+        cache_write: Tokens::UNKNOWN,
+        reasoning: thoughts,
+    }
+}
+
+/// Why a prompt was held back.
+fn block_reason(body: &Value) -> Option<&str> {
+    let feedback = either(body, "promptFeedback", "prompt_feedback")?;
+    either(feedback, "blockReason", "block_reason")?.as_str()
+}
+
+fn parts(candidate: &Value) -> &[Value] {
+    field(candidate, "content").map_or(&[], |content| list(content, "parts"))
+}
+
+/// A part that is a call: name, arguments and what goes back with it.
+pub(super) fn call_of(part: &Value) -> Option<(String, String, String, Option<Echo>)> {
+    let call = either(part, "functionCall", "function_call")?;
+    let mut fields = Map::new();
+    let id = text(call, "id").unwrap_or("");
+    if !id.is_empty() {
+        fields.insert("id".into(), id.into());
+    }
+    if let Some(signature) = either(part, "thoughtSignature", "thought_signature") {
+        fields.insert("thoughtSignature".into(), signature.clone());
+    }
+    let echo = (!fields.is_empty()).then_some(Echo {
+        adapter: NAME,
+        fields,
+    });
+    let arguments = field(call, "args").map_or_else(|| "{}".to_owned(), Value::to_string);
+    let name = text(call, "name").unwrap_or("").to_owned();
+    Some((id.to_owned(), name, arguments, echo))
+}
+
+fn is_thought(part: &Value) -> bool {
+    part.get("thought").and_then(Value::as_bool) == Some(true)
+}
+
+fn whole(body: &Value) -> Result<Response, Error> {
+    if classify::is_error(body) {
+        return Err(classify::in_body(body));
+    }
+    let mut response = Response {
+        usage: usage_of(body),
+        request_id: either(body, "responseId", "response_id")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        model: either(body, "modelVersion", "model_version")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        ..Response::default()
+    };
+    let Some(candidate) = list(body, "candidates").first() else {
+        let known = ["candidates", "promptFeedback", "prompt_feedback"];
+        if !known.iter().any(|name| body.get(name).is_some()) && response.usage == Usage::UNKNOWN {
+            return Err(malformed());
+        }
+        // The prompt was held back: there is nothing to choose from.
+        response.stop = Stop::Filtered;
+        response.raw_stop = block_reason(body).map(str::to_owned);
+        return Ok(response);
+    };
+    let salt = response.request_id.clone().unwrap_or_default();
+    for part in parts(candidate) {
+        if let Some((id, name, arguments, echo)) = call_of(part) {
+            let id = if id.is_empty() {
+                made_up_id(&salt, response.tool_calls.len(), &name)
+            } else {
+                id
+            };
+            response.tool_calls.push(ToolCall {
+                echo,
+                ..ToolCall::new(id, name, arguments)
+            });
+        } else if let Some(said) = text(part, "text") {
+            if is_thought(part) {
+                response.reasoning.push_str(said);
+            } else {
+                response.text.push_str(said);
+            }
+        }
+    }
+    let raw = either(candidate, "finishReason", "finish_reason").and_then(Value::as_str);
+    if let Some(raw) = raw.filter(|raw| !raw.is_empty()) {
+        response.stop = stop_with(raw, !response.tool_calls.is_empty());
+        response.raw_stop = Some(raw.to_owned());
+        if MALFORMED_CALL.contains(&raw) {
+            response.warnings.push(Warning::MalformedToolCall);
+        }
+    }
+    note_malformed(&mut response);
+    Ok(response)
+}
+
+/// Chunks of a stream: each is a whole answer object with a part of the answer.
+struct Chunks;
+
+impl Dialect for Chunks {
+    fn chunk(&mut self, name: &str, chunk: &Value, sink: &mut Sink) -> Result<Flow, Error> {
+        if classify::is_error(chunk) || name == "error" {
+            return Err(classify::frame(chunk));
+        }
+        if let Some(id) = either(chunk, "responseId", "response_id").and_then(Value::as_str) {
+            if sink.salt.is_empty() {
+                sink.salt = id.to_owned();
+            }
+            sink.request_id = Some(id.to_owned());
+        }
+        if let Some(model) = either(chunk, "modelVersion", "model_version").and_then(Value::as_str)
+        {
+            sink.model = Some(model.to_owned());
+        }
+        let usage = usage_of(chunk);
+        sink.usage = Usage {
+            input: latest(sink.usage.input, usage.input),
+            output: latest(sink.usage.output, usage.output),
+            cached: latest(sink.usage.cached, usage.cached),
+            cache_write: Tokens::UNKNOWN,
+            reasoning: latest(sink.usage.reasoning, usage.reasoning),
+        };
+        let candidate = list(chunk, "candidates").iter().find(|candidate| {
+            field(candidate, "index").is_none_or(|index| index.as_u64() == Some(0))
+        });
+        let Some(candidate) = candidate else {
+            if let Some(reason) = block_reason(chunk) {
+                sink.stop = Some((Stop::Filtered, reason.to_owned()));
+            }
+            return Ok(Flow::More);
+        };
+        for part in parts(candidate) {
+            if let Some((id, name, arguments, echo)) = call_of(part) {
+                // Calls arrive whole, so each is one of its own.
+                sink.whole_call(id, name, arguments, echo)?;
+            } else if let Some(said) = text(part, "text") {
+                if is_thought(part) {
+                    sink.reasoning(said);
+                } else {
+                    sink.text(said);
+                }
+            }
+        }
+        let raw = either(candidate, "finishReason", "finish_reason").and_then(Value::as_str);
+        if let Some(raw) = raw.filter(|raw| !raw.is_empty()) {
+            sink.stop = Some((stop_with(raw, sink.has_calls()), raw.to_owned()));
+            if MALFORMED_CALL.contains(&raw) && sink.warnings.is_empty() {
+                sink.warnings.push(Warning::MalformedToolCall);
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    fn whole(&self, body: &Value) -> Result<Response, Error> {
+        let response = whole(body)?;
+        // One chunk alone, without its end, is a cut stream and not a short answer.
+        if response.raw_stop.is_none() && response.stop == Stop::Other {
+            return Err(super::stream::truncated());
+        }
+        Ok(response)
+    }
+
+    fn is_complete(&self, sink: &Sink) -> bool {
+        sink.stop.is_some()
+    }
+}

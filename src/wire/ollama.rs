@@ -1,0 +1,271 @@
+//! Ollama's own chat API, `POST /api/chat`: a local server whose streams are one JSON object a line.
+//!
+//! Source: `docs/api.md` of Ollama (November 2026). Arguments of calls are objects, calls have no ids,
+//! results are matched by `tool_name`, and a stream ends with an object whose `done` is true.
+
+use serde_json::{Map, Value, json};
+
+use super::error::Error;
+use super::json::{field, label, list, text, tokens};
+use super::serve::{self, Answer, Incoming, Reply};
+use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, truncated};
+use super::tools::made_up_id;
+use super::types::{Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
+use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing};
+use crate::router::FaultKind;
+use crate::units::Tokens;
+
+pub(super) const NAME: &str = "ollama";
+
+/// The adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ollama {
+    /// Path below the host.
+    pub path: String,
+}
+
+impl Default for Ollama {
+    fn default() -> Self {
+        Self {
+            path: "/api/chat".to_owned(),
+        }
+    }
+}
+
+impl Adapter for Ollama {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn build(&self, request: &Request, target: &Target<'_>, stream: bool) -> Outgoing {
+        let mut messages = Vec::new();
+        if !request.system.is_empty() {
+            messages.push(json!({ "role": "system", "content": request.system }));
+        }
+        messages.extend(request.messages.iter().map(message));
+        let mut options = Map::new();
+        options.insert("num_predict".into(), request.output_cap.into());
+        if let Some(temperature) = request.temperature {
+            options.insert("temperature".into(), temperature.into());
+        }
+        if let Some(top_p) = request.top_p {
+            options.insert("top_p".into(), top_p.into());
+        }
+        let mut body = Map::new();
+        body.insert("model".into(), target.model.into());
+        body.insert("messages".into(), messages.into());
+        // Streaming is the default there, so it is always said.
+        body.insert("stream".into(), stream.into());
+        body.insert("options".into(), options.into());
+        if !request.tools.is_empty() {
+            let tools = request.tools.iter().map(|tool| {
+                json!({
+                    "type": "function",
+                    "function": {
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters": tool.parameters,
+                    },
+                })
+            });
+            body.insert("tools".into(), tools.collect());
+        }
+        let headers = target
+            .credential()
+            .map(|key| ("authorization", format!("Bearer {key}")));
+        outgoing(
+            NAME,
+            request,
+            self.path.clone(),
+            headers.into_iter().collect(),
+            body,
+        )
+    }
+
+    fn parse(&self, _: &Headers, body: &[u8]) -> Result<Response, Error> {
+        whole(&document(body)?)
+    }
+
+    fn stream(&self, _: &Headers) -> Box<dyn StreamParser + Send> {
+        Box::new(Reader::new(Lines { done: false }, None))
+    }
+
+    fn parse_request(&self, _: &str, _: &Headers, body: &[u8]) -> Result<Incoming, Error> {
+        serve::ollama::parse_request(body)
+    }
+
+    fn render(&self, answer: &Answer<'_>) -> Reply {
+        serve::ollama::render(answer)
+    }
+
+    fn render_stream(&self, answer: &Answer<'_>) -> Reply {
+        serve::ollama::render_stream(answer)
+    }
+
+    fn render_fault(&self, kind: FaultKind, message: &str) -> (u16, Value) {
+        serve::ollama::render_fault(kind, message)
+    }
+
+    fn render_fault_frame(&self, kind: FaultKind, message: &str) -> Vec<u8> {
+        format!("{}\n", self.render_fault(kind, message).1).into_bytes()
+    }
+}
+
+fn message(message: &Message) -> Value {
+    match message {
+        Message::User { text } => json!({ "role": "user", "content": text }),
+        Message::Assistant { text, tool_calls } => {
+            let mut turn = json!({ "role": "assistant", "content": text });
+            if !tool_calls.is_empty() {
+                let calls = tool_calls.iter().map(|call| {
+                    json!({ "function": { "name": call.name, "arguments": call.arguments } })
+                });
+                turn["tool_calls"] = calls.collect();
+            }
+            turn
+        }
+        Message::Tool { name, text, .. } => {
+            json!({ "role": "tool", "tool_name": name, "content": text })
+        }
+    }
+}
+
+fn stop_of(raw: &str) -> Stop {
+    match raw {
+        "stop" => Stop::End,
+        "length" => Stop::Length,
+        _ => Stop::Other,
+    }
+}
+
+fn usage_of(body: &Value) -> Usage {
+    Usage {
+        input: tokens(body, "prompt_eval_count"),
+        output: tokens(body, "eval_count"),
+        cached: Tokens::UNKNOWN,
+        cache_write: Tokens::UNKNOWN,
+        reasoning: Tokens::UNKNOWN,
+    }
+}
+
+fn is_done(body: &Value) -> bool {
+    body.get("done").and_then(Value::as_bool) == Some(true)
+}
+
+/// Calls of a message: id, name, arguments as text.
+pub(super) fn calls(message: &Value) -> Vec<(String, String, String)> {
+    list(message, "tool_calls")
+        .iter()
+        .filter_map(|call| {
+            let function = field(call, "function")?;
+            let arguments = match field(function, "arguments") {
+                Some(Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+                None => String::new(),
+            };
+            Some((
+                label(call, "id").unwrap_or_default(),
+                text(function, "name").unwrap_or("").to_owned(),
+                arguments,
+            ))
+        })
+        .collect()
+}
+
+/// Answers have no id of their own; their time tells them apart.
+fn salt(body: &Value) -> &str {
+    text(body, "created_at").unwrap_or("")
+}
+
+fn whole(body: &Value) -> Result<Response, Error> {
+    if classify::is_error(body) {
+        return Err(classify::in_body(body));
+    }
+    let message = field(body, "message").ok_or_else(malformed)?;
+    let tool_calls: Vec<ToolCall> = calls(message)
+        .into_iter()
+        .enumerate()
+        .map(|(number, (id, name, raw))| {
+            let id = if id.is_empty() {
+                made_up_id(salt(body), number, &name)
+            } else {
+                id
+            };
+            ToolCall::new(id, name, raw)
+        })
+        .collect();
+    let raw = text(body, "done_reason");
+    let stop = match raw.map_or(Stop::Other, stop_of) {
+        Stop::End if !tool_calls.is_empty() => Stop::ToolCalls,
+        stop => stop,
+    };
+    let mut response = Response {
+        text: text(message, "content").unwrap_or("").to_owned(),
+        reasoning: text(message, "thinking").unwrap_or("").to_owned(),
+        tool_calls,
+        stop,
+        raw_stop: raw.map(str::to_owned),
+        usage: usage_of(body),
+        model: text(body, "model").map(str::to_owned),
+        ..Response::default()
+    };
+    note_malformed(&mut response);
+    Ok(response)
+}
+
+/// Objects of a stream.
+struct Lines {
+    done: bool,
+}
+
+impl Dialect for Lines {
+    fn chunk(&mut self, _: &str, object: &Value, sink: &mut Sink) -> Result<Flow, Error> {
+        if classify::is_error(object) {
+            return Err(classify::frame(object));
+        }
+        if sink.salt.is_empty() {
+            sink.salt = salt(object).to_owned();
+        }
+        if sink.model.is_none() {
+            sink.model = text(object, "model").map(str::to_owned);
+        }
+        if let Some(message) = field(object, "message") {
+            sink.reasoning(text(message, "thinking").unwrap_or(""));
+            sink.text(text(message, "content").unwrap_or(""));
+            // Each call arrives whole.
+            for (id, name, raw) in calls(message) {
+                sink.whole_call(id, name, raw, None)?;
+            }
+        }
+        if !is_done(object) {
+            return Ok(Flow::More);
+        }
+        self.done = true;
+        sink.usage = usage_of(object);
+        let raw = text(object, "done_reason").unwrap_or("");
+        // Servers before 0.3 say only that they are done.
+        let stop = if raw.is_empty() {
+            Stop::End
+        } else {
+            stop_of(raw)
+        };
+        sink.stop = Some((stop, raw.to_owned()));
+        Ok(Flow::Last)
+    }
+
+    fn whole(&self, body: &Value) -> Result<Response, Error> {
+        if is_done(body) {
+            whole(body)
+        } else {
+            Err(truncated())
+        }
+    }
+
+    fn is_complete(&self, _: &Sink) -> bool {
+        self.done
+    }
+
+    fn is_line_by_line(&self) -> bool {
+        true
+    }
+}
