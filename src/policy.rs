@@ -5,6 +5,7 @@
 //! file below this module and one line in [`KINDS`].
 
 mod asks;
+mod by_task;
 mod canary;
 mod capability_cost;
 mod cascade;

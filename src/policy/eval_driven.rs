@@ -1,8 +1,9 @@
 //! Measure every route on labelled examples of every task, then take the cheapest that is good enough.
 
-use super::choice::{Menu, Plans, cheapest_first, read_fallback};
-use super::{Ask, Asks, Decision, Examples, Kind, Names, Policy, Setup, Spec, Why};
-use crate::router::{Plan, RouteId};
+use super::by_task::ByTask;
+use super::choice::{Plans, cheapest_first, read_fallback};
+use super::{Examples, Kind, Names, Policy, Setup, Spec};
+use crate::router::RouteId;
 use crate::source::{At, Table};
 use crate::units::Score;
 
@@ -78,25 +79,14 @@ impl Spec for EvalDrivenSpec {
             }
         }
         let target = u64::from(self.target.millionths().unwrap_or(u32::MAX));
-        let mut by_task = Vec::with_capacity(setup.tasks.len());
-        let mut reasons = Vec::with_capacity(setup.tasks.len());
-        for (task, pin) in pinned.into_iter().enumerate() {
+        let choices = pinned.into_iter().enumerate().map(|(task, pin)| {
             let (route, reason) = match pin {
                 Some((route, place)) => (route, format!("pinned by `picks` ({place})")),
                 None => self.pick(setup, task as u16, target),
             };
-            reasons.push(reason);
-            by_task.push(Decision {
-                serve: plans.of(route),
-                mirror: None,
-                why: Why(task as u16),
-            });
-        }
-        Box::new(EvalDriven {
-            menu: Menu::new(&by_task),
-            by_task,
-            reasons,
-        })
+            (plans.of(route), reason)
+        });
+        Box::new(ByTask::new(choices.collect()))
     }
 
     fn routes(&self) -> Vec<RouteId> {
@@ -147,36 +137,5 @@ impl EvalDrivenSpec {
             )
         };
         (self.otherwise, reason)
-    }
-}
-
-#[derive(Clone, Debug)]
-struct EvalDriven {
-    by_task: Vec<Decision>,
-    /// Of `by_task`.
-    menu: Menu,
-    reasons: Vec<String>,
-}
-
-impl Policy for EvalDriven {
-    #[inline]
-    fn plan(&mut self, ask: &Ask) -> Decision {
-        self.by_task[ask.task as usize]
-    }
-
-    fn menu(&self) -> &[Plan] {
-        self.menu.plans()
-    }
-
-    fn pick_all(&self, asks: &Asks<'_>, picks: &mut [u8]) {
-        self.menu.pick_by_task(asks, picks);
-    }
-
-    fn fork(&self) -> Box<dyn Policy> {
-        Box::new(self.clone())
-    }
-
-    fn explain(&self, _ask: &Ask, why: Why) -> String {
-        self.reasons[why.0 as usize].clone()
     }
 }

@@ -1,7 +1,8 @@
 //! Per task, the route with the best mean grade on labelled examples.
 
-use super::choice::{Menu, cheapest_first};
-use super::{Ask, Asks, Decision, Examples, Kind, Names, Policy, Setup, Spec, Why};
+use super::by_task::ByTask;
+use super::choice::cheapest_first;
+use super::{Examples, Kind, Names, Policy, Setup, Spec};
 use crate::router::{Plan, RouteId};
 use crate::source::Table;
 
@@ -42,8 +43,7 @@ impl Spec for TaskMeans {
         let routes: Vec<RouteId> = (0..setup.catalogue.routes.len())
             .map(|index| RouteId(index as u16))
             .collect();
-        let mut by_task = Vec::with_capacity(setup.tasks.len());
-        let mut reasons = Vec::with_capacity(setup.tasks.len());
+        let mut choices = Vec::with_capacity(setup.tasks.len());
         // A task without a single example falls back to the route that is best over all tasks.
         let mut overall = vec![Examples::default(); routes.len()];
         let mut per_task = Vec::with_capacity(setup.tasks.len());
@@ -58,13 +58,12 @@ impl Spec for TaskMeans {
                 })
                 .collect();
             for (total, (_, seen)) in overall.iter_mut().zip(&seen) {
-                total.graded += seen.graded;
-                total.score_sum += seen.score_sum;
+                total.add(seen);
             }
             per_task.push(seen);
         }
         let overall: Vec<(RouteId, Examples)> = routes.iter().copied().zip(overall).collect();
-        for (task, seen) in per_task.iter().enumerate() {
+        for seen in &per_task {
             let (seen, what) = if seen.iter().any(|(_, seen)| seen.graded > 0) {
                 (seen, "on this task's labelled examples")
             } else {
@@ -80,21 +79,10 @@ impl Spec for TaskMeans {
                 .map(|(_, seen)| *seen)
                 .unwrap_or_default();
             let mean = of.score_sum as f64 / 1e6 / of.graded.max(1) as f64;
-            reasons.push(format!(
-                "highest mean grade {what}: {mean:.4} of {}",
-                of.graded
-            ));
-            by_task.push(Decision {
-                serve: Plan::single(route),
-                mirror: None,
-                why: Why(task as u16),
-            });
+            let reason = format!("highest mean grade {what}: {mean:.4} of {}", of.graded);
+            choices.push((Plan::single(route), reason));
         }
-        Box::new(ByTask {
-            menu: Menu::new(&by_task),
-            by_task,
-            reasons,
-        })
+        Box::new(ByTask::new(choices))
     }
 
     fn routes(&self) -> Vec<RouteId> {
@@ -122,35 +110,4 @@ fn best(setup: &Setup<'_>, seen: &[(RouteId, Examples)]) -> RouteId {
         }
     }
     best.map_or(RouteId(0), |(route, _)| route)
-}
-
-#[derive(Clone, Debug)]
-struct ByTask {
-    by_task: Vec<Decision>,
-    /// Of `by_task`.
-    menu: Menu,
-    reasons: Vec<String>,
-}
-
-impl Policy for ByTask {
-    #[inline]
-    fn plan(&mut self, ask: &Ask) -> Decision {
-        self.by_task[ask.task as usize]
-    }
-
-    fn menu(&self) -> &[Plan] {
-        self.menu.plans()
-    }
-
-    fn pick_all(&self, asks: &Asks<'_>, picks: &mut [u8]) {
-        self.menu.pick_by_task(asks, picks);
-    }
-
-    fn fork(&self) -> Box<dyn Policy> {
-        Box::new(self.clone())
-    }
-
-    fn explain(&self, _ask: &Ask, why: Why) -> String {
-        self.reasons[why.0 as usize].clone()
-    }
 }

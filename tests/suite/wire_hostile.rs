@@ -30,15 +30,18 @@ fn read_all(adapter: &dyn Adapter, bytes: &[u8]) {
 
 /// The contract of a stream: calls start before their arguments, and there is one `Done`, at the end.
 fn check_order(events: &[StreamEvent], is_ok: bool) {
-    let mut started = 0;
+    let mut started = Vec::new();
     for (at, event) in events.iter().enumerate() {
         match event {
             StreamEvent::Text(text) | StreamEvent::Reasoning(text) => assert!(!text.is_empty()),
-            StreamEvent::ToolStart { id, .. } => {
+            StreamEvent::ToolStart { index, id, .. } => {
                 assert!(!id.is_empty());
-                started += 1;
+                assert!(!started.contains(index), "started twice: {events:?}");
+                started.push(*index);
             }
-            StreamEvent::ToolArgs { index, .. } => assert!(*index < started + 1),
+            StreamEvent::ToolArgs { index, .. } => {
+                assert!(started.contains(index), "not started: {events:?}");
+            }
             StreamEvent::Done(_) => assert_eq!(at, events.len() - 1),
         }
     }
