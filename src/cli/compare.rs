@@ -215,7 +215,7 @@ fn simulate(
         ProgressBar::new(total)
     };
     if let Ok(style) = ProgressStyle::with_template(
-        "{bar:30} {human_pos} of {human_len} requests, {per_sec}, {eta} left",
+        "{bar:30} {human_pos} of {human_len} requests, {eta} left",
     ) {
         progress.set_style(style);
     }
