@@ -214,9 +214,9 @@ fn simulate(
     } else {
         ProgressBar::new(total)
     };
-    if let Ok(style) = ProgressStyle::with_template(
-        "{bar:30} {human_pos} of {human_len} requests, {eta} left",
-    ) {
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:30} {human_pos} of {human_len} requests, {eta} left")
+    {
         progress.set_style(style);
     }
     let mut pool = rayon::ThreadPoolBuilder::new();
