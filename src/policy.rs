@@ -5,7 +5,6 @@
 //! file below this module and one line in [`KINDS`].
 
 mod asks;
-mod by_task;
 mod canary;
 mod capability_cost;
 mod cascade;
@@ -15,6 +14,7 @@ mod fixed;
 mod length;
 mod mix;
 mod parse;
+mod ready;
 mod shadow;
 mod static_rules;
 mod task_means;
@@ -319,6 +319,15 @@ impl<'a> Setup<'a> {
         if !self.remarks.contains(&remark) {
             self.remarks.push(remark);
         }
+    }
+
+    /// Builds the policy that the one being built wraps. Its draws are its own.
+    pub fn build_base(&mut self, spec: &dyn Spec) -> Box<dyn Policy> {
+        let outer = self.path.len();
+        self.path.push_str(".base");
+        let base = self.build(spec);
+        self.path.truncate(outer);
+        base
     }
 
     /// The draw path of the policy being built.

@@ -88,9 +88,7 @@ impl Spec for CanarySpec {
                 .at(self.location.clone()),
             );
         }
-        setup.path.push_str(".base");
-        let base = setup.build(&*self.base);
-        setup.path.truncate(setup.path.len() - ".base".len());
+        let base = setup.build_base(&*self.base);
         Box::new(Canary {
             candidate: self.candidate,
             below: self.weight.threshold(),

@@ -1,6 +1,7 @@
 //! Try the cheap route first, let a verifier look, and pass on what it rejects.
 
-use super::{Ask, Decision, Kind, Names, Policy, Setup, Spec, Why};
+use super::ready::Constant;
+use super::{Kind, Names, Policy, Setup, Spec};
 use crate::router::{LEGS_MAX, Leg, Plan, RouteId, Target};
 use crate::source::Table;
 use crate::verify::Verifier;
@@ -74,40 +75,13 @@ impl Spec for CascadeSpec {
             .collect();
         // The reader checked the number of legs.
         let serve = Plan::new(&legs).unwrap_or(Plan::single(self.order[0]));
-        Box::new(Cascade {
-            decision: Decision {
-                serve,
-                mirror: None,
-                why: Why(0),
-            },
-        })
+        Box::new(Constant::new(
+            serve,
+            "every request starts at the first route of the cascade; the verifier decides how far it goes",
+        ))
     }
 
     fn routes(&self) -> Vec<RouteId> {
         self.order.clone()
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Cascade {
-    decision: Decision,
-}
-
-impl Policy for Cascade {
-    #[inline]
-    fn plan(&mut self, _ask: &Ask) -> Decision {
-        self.decision
-    }
-
-    fn menu(&self) -> &[Plan] {
-        std::slice::from_ref(&self.decision.serve)
-    }
-
-    fn fork(&self) -> Box<dyn Policy> {
-        Box::new(self.clone())
-    }
-
-    fn explain(&self, _ask: &Ask, _why: Why) -> String {
-        "every request starts at the first route of the cascade; the verifier decides how far it goes".to_owned()
     }
 }

@@ -1,7 +1,7 @@
 //! Measure every route on labelled examples of every task, then take the cheapest that is good enough.
 
-use super::by_task::ByTask;
 use super::choice::{Plans, cheapest_first, read_fallback};
+use super::ready::ByTask;
 use super::{Examples, Kind, Names, Policy, Setup, Spec};
 use crate::router::RouteId;
 use crate::source::{At, Table};

@@ -1,7 +1,8 @@
 //! One route for everything.
 
 use super::choice::{Plans, read_fallback};
-use super::{Ask, Decision, Kind, Names, Policy, Setup, Spec, Why};
+use super::ready::Constant;
+use super::{Kind, Names, Policy, Setup, Spec};
 use crate::router::{Plan, RouteId};
 use crate::source::Table;
 
@@ -36,13 +37,7 @@ impl Spec for FixedSpec {
 
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
         let serve = Plans::new(setup.catalogue, &self.fallback).of(self.route);
-        Box::new(Fixed {
-            decision: Decision {
-                serve,
-                mirror: None,
-                why: Why(0),
-            },
-        })
+        Box::new(Constant::new(serve, REASON))
     }
 
     fn routes(&self) -> Vec<RouteId> {
@@ -52,37 +47,9 @@ impl Spec for FixedSpec {
     }
 }
 
-#[derive(Clone, Debug)]
-struct Fixed {
-    decision: Decision,
-}
-
-impl Policy for Fixed {
-    #[inline]
-    fn plan(&mut self, _ask: &Ask) -> Decision {
-        self.decision
-    }
-
-    fn menu(&self) -> &[Plan] {
-        std::slice::from_ref(&self.decision.serve)
-    }
-
-    fn fork(&self) -> Box<dyn Policy> {
-        Box::new(self.clone())
-    }
-
-    fn explain(&self, _ask: &Ask, _why: Why) -> String {
-        "every request goes to this route".to_owned()
-    }
-}
+const REASON: &str = "every request goes to this route";
 
 /// The policy behind the control `always-<route>`.
 pub(crate) fn always(route: RouteId) -> Box<dyn Policy> {
-    Box::new(Fixed {
-        decision: Decision {
-            serve: Plan::single(route),
-            mirror: None,
-            why: Why(0),
-        },
-    })
+    Box::new(Constant::new(Plan::single(route), REASON))
 }

@@ -70,9 +70,7 @@ impl Spec for ShadowSpec {
             .tasks
             .as_ref()
             .map(|tasks| tasks.iter().filter_map(|task| setup.task(task)).collect());
-        setup.path.push_str(".base");
-        let base = setup.build(&*self.base);
-        setup.path.truncate(setup.path.len() - ".base".len());
+        let base = setup.build_base(&*self.base);
         Box::new(Shadow {
             mirror: Plan::single(self.candidate),
             below: self.share.threshold(),

@@ -1,7 +1,7 @@
 //! Per task, the route with the best mean grade on labelled examples.
 
-use super::by_task::ByTask;
 use super::choice::cheapest_first;
+use super::ready::ByTask;
 use super::{Examples, Kind, Names, Policy, Setup, Spec};
 use crate::router::{Plan, RouteId};
 use crate::source::Table;

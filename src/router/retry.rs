@@ -3,7 +3,7 @@
 //! A hint is a minimum: the waits computed here are never shorter than it, and one that is longer
 //! than the caller is willing to wait sends the call to the next route instead.
 
-use crate::units::Duration;
+use crate::units::{Duration, mix64};
 
 /// How the backoff is spread out, so that callers that failed together do not come back together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,10 +119,7 @@ fn percent(of: Duration, percent: u32) -> Duration {
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over the counter's Weyl sequence.
 #[inline]
 pub(super) fn uniforms(jitter: u64, counter: u32) -> (u32, u32) {
-    let mut z = jitter.wrapping_add(u64::from(counter).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^= z >> 31;
+    let z = mix64(jitter.wrapping_add(u64::from(counter).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
     ((z >> 32) as u32, z as u32)
 }
 

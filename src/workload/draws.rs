@@ -12,9 +12,9 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
-use sha2::{Digest as _, Sha256};
 
 use super::{Domain, DrawKey};
+use crate::units::{self, mix64};
 
 /// Which task.
 pub(crate) const TASK: usize = 0;
@@ -115,31 +115,14 @@ pub(crate) fn unit(lane: u32) -> f64 {
 
 /// 64 bits that stand for a name and what the draws are for.
 pub(crate) fn name_key(purpose: &str, name: &str) -> u64 {
-    let mut hash = Sha256::new();
-    hash.update(purpose.as_bytes());
-    hash.update([0]);
-    hash.update(name.as_bytes());
-    let digest = hash.finalize();
-    let mut first = [0; 8];
-    first.copy_from_slice(&digest[..8]);
-    u64::from_le_bytes(first)
-}
-
-/// Sixty-four well-mixed bits from `word`: the finaliser "mix13" of D. Stafford, "Better Bit Mixing"
-/// (2011), as used by SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014).
-#[inline(always)]
-pub(crate) const fn mix(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
+    units::name_key(&format!("{purpose}\0{name}"))
 }
 
 /// The lane of the name behind `key`, out of a request's 64 fresh bits. Different names see the bits
 /// through different offsets of a bijection, so their lanes look independent (tested pairwise).
 #[inline(always)]
 pub(crate) const fn split(word: u64, key: u64) -> u32 {
-    (mix(word.wrapping_add(key)) >> 32) as u32
+    (mix64(word.wrapping_add(key)) >> 32) as u32
 }
 
 #[cfg(test)]
@@ -249,7 +232,7 @@ mod tests {
         // Vigna's splitmix64.c, listed at rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64.
         let gamma = 0x9e37_79b9_7f4a_7c15_u64;
         let found: Vec<u64> = (1..=5)
-            .map(|n: u64| mix(1_234_567_u64.wrapping_add(gamma.wrapping_mul(n))))
+            .map(|n: u64| mix64(1_234_567_u64.wrapping_add(gamma.wrapping_mul(n))))
             .collect();
         assert_eq!(
             found,

@@ -4,9 +4,9 @@
 //! bits. Rows split into two folds by a hash of their id, unless the file says which rows are for
 //! training; either way nothing is judged on what it was trained on.
 
-use super::draws::{GROUP, POLICY, Page, VERIFIER, mix, name_key, split, wide};
+use super::draws::{GROUP, POLICY, Page, VERIFIER, name_key, split, wide};
 use super::{Batch, DrawKey, Examples};
-use crate::units::{Score, Tokens, Usd};
+use crate::units::{Score, Tokens, Usd, mix64};
 
 /// Names that a data file mentions.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -254,7 +254,7 @@ impl Recorded {
     /// The first `count` of `rows` in an order that `salt` and the rows' ids decide.
     fn choose(&self, rows: impl Iterator<Item = usize>, salt: u64, count: usize) -> Vec<usize> {
         let mut order: Vec<(u64, usize)> = rows
-            .map(|row| (mix(self.id_keys[row] ^ salt), row))
+            .map(|row| (mix64(self.id_keys[row] ^ salt), row))
             .collect();
         if count == 0 {
             return Vec::new();
@@ -280,7 +280,7 @@ impl Recorded {
             .iter()
             .map(|row| *row as usize)
             .filter(|row| self.may_learn(fold, *row) && !grades[*row].is_missing());
-        let salt = salt(key) ^ mix(self.task_keys[task] ^ mix(self.route_keys[route]));
+        let salt = salt(key) ^ mix64(self.task_keys[task] ^ mix64(self.route_keys[route]));
         let mut examples = Examples::default();
         for row in self.choose(rows, salt, count) {
             let output = match &self.by_route.output {
@@ -389,5 +389,5 @@ impl Recorded {
 
 /// Seed and replicate as one number.
 fn salt(key: DrawKey) -> u64 {
-    mix(key.seed ^ mix(u64::from(key.replicate).wrapping_add(0x9e37_79b9_7f4a_7c15)))
+    mix64(key.seed ^ mix64(u64::from(key.replicate).wrapping_add(0x9e37_79b9_7f4a_7c15)))
 }

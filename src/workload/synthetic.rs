@@ -12,13 +12,13 @@ use std::hint::select_unpredictable;
 
 use super::draws::{
     Block, COIN, DATA_CLASS, DIFFICULTY, GRADE, GROUP, HINT, INPUT_TOKENS, LANGUAGE, OUTPUT_TOKENS,
-    POLICY, Page, SESSION, SHARED, TASK, TENANT, TOOLS, USER, VERIFIER, mix, name_key, split, unit,
+    POLICY, Page, SESSION, SHARED, TASK, TENANT, TOOLS, USER, VERIFIER, name_key, split, unit,
     wide,
 };
 use super::quantile::{Table, Twin, Variate};
 use super::{Batch, Domain, DrawKey, Examples, NO_NAME};
 use crate::units::vectors::{Work, widest};
-use crate::units::{Probability, Score, Tokens};
+use crate::units::{Probability, Score, Tokens, mix64};
 
 /// Which of several names: cumulative shares as lane thresholds.
 #[derive(Clone, Debug, PartialEq)]
@@ -385,7 +385,7 @@ impl Synthetic {
                 number
             } else {
                 let nth = (u64::from(lane(SESSION)) * u64::from(self.sessions_per_user)) >> 32;
-                mix(user ^ mix(nth))
+                mix64(user ^ mix64(nth))
             };
             let own = of.and_then(|tenant| tenant.data_class);
             batch.data_class[at + i] = match (own, &self.data_class_shares) {

@@ -8,7 +8,7 @@ use routelab::source::{Diagnostics, SourceFile};
 use routelab::units::Score;
 use routelab::workload::{BATCH, Batch, Domain, DrawKey, NO_NAME, Workload, bare, parse};
 
-use crate::workload_synthetic::{reference, shared};
+use crate::given::{reference, shared};
 
 pub(crate) const KEY: DrawKey = DrawKey {
     seed: 2026,

@@ -1,34 +1,11 @@
 //! Synthetic worlds against exact population values, and the guarantees that all draws rest on.
 
-use std::path::Path;
-
 use proptest::prelude::*;
 use routelab::source::{Diagnostics, SourceFile};
 use routelab::units::Score;
 use routelab::workload::{BATCH, Batch, Domain, DrawKey, NO_NAME, Workload, parse};
 
-/// A JSON file of reference values beside the checkout, or `None` (with a message) if it is absent.
-pub(crate) fn reference(path: &str) -> Option<serde_json::Value> {
-    let text = shared(path)?;
-    Some(serde_json::from_slice(&text).expect("reference files are JSON"))
-}
-
-/// A file of reference data beside the checkout.
-#[expect(clippy::print_stderr, reason = "a test that is skipped has to say so")]
-pub(crate) fn shared(path: &str) -> Option<Vec<u8>> {
-    let full = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../shared")
-        .join(path);
-    match std::fs::read(&full) {
-        Ok(bytes) => Some(bytes),
-        Err(error) => {
-            let required = std::env::var("ROUTELAB_REQUIRE_SHARED").is_ok_and(|value| value == "1");
-            assert!(!required, "{}: {error}", full.display());
-            eprintln!("skipped: {} is not here", full.display());
-            None
-        }
-    }
-}
+use crate::given::reference;
 
 fn world(text: &str) -> Workload {
     let mut diagnostics = Diagnostics::default();

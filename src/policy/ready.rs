@@ -1,4 +1,5 @@
-//! A policy at work that goes by the task alone: one plan and one reason for each.
+//! Policies at work whose plans are ready before the first request: one for all requests, or one for
+//! each task.
 
 use super::choice::Menu;
 use super::{Ask, Asks, Decision, Policy, Why};
@@ -54,5 +55,43 @@ impl Policy for ByTask {
 
     fn explain(&self, _ask: &Ask, why: Why) -> String {
         self.reasons[why.0 as usize].clone()
+    }
+}
+
+/// One plan for every request.
+#[derive(Clone, Debug)]
+pub(super) struct Constant {
+    decision: Decision,
+    reason: &'static str,
+}
+
+impl Constant {
+    /// This plan, and why.
+    pub(super) fn new(serve: Plan, reason: &'static str) -> Self {
+        let decision = Decision {
+            serve,
+            mirror: None,
+            why: Why(0),
+        };
+        Self { decision, reason }
+    }
+}
+
+impl Policy for Constant {
+    #[inline]
+    fn plan(&mut self, _ask: &Ask) -> Decision {
+        self.decision
+    }
+
+    fn menu(&self) -> &[Plan] {
+        std::slice::from_ref(&self.decision.serve)
+    }
+
+    fn fork(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+
+    fn explain(&self, _ask: &Ask, _why: Why) -> String {
+        self.reason.to_owned()
     }
 }
