@@ -26,12 +26,6 @@ impl<'t> Value<'t> {
         self.context.location(self.span.clone())
     }
 
-    /// Where the value's key stands (of a list's item: the item).
-    #[must_use]
-    pub fn name_location(&self) -> Location {
-        self.context.location(self.name.clone())
-    }
-
     /// Dotted path of the value.
     #[must_use]
     pub fn path(&self) -> &str {

@@ -95,15 +95,6 @@ impl Outcomes {
         self.cost[self.at(route, i)]
     }
 
-    /// Cost and grade of `route`'s answers to all requests, in order.
-    pub fn of(&self, route: RouteId) -> impl Iterator<Item = (u64, Score)> {
-        let at = usize::from(route.0) * self.len..(usize::from(route.0) + 1) * self.len;
-        self.cost[at.clone()]
-            .iter()
-            .copied()
-            .zip(self.grade[at].iter().copied())
-    }
-
     /// Whether the verifier accepts the answer; `None` when nobody graded it, so that nobody can say.
     #[must_use]
     #[inline(always)]
