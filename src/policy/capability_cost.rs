@@ -4,7 +4,7 @@ use super::choice::{Menu, Plans, expected_cost, read_fallback};
 use super::{Ask, Asks, Decision, Kind, Names, Policy, Setup, Spec, Why};
 use crate::catalogue::{Catalogue, Fit};
 use crate::router::{Need, Plan, RouteId, Router};
-use crate::source::{At, Diagnostic, Location, Table};
+use crate::source::{At, Diagnostic, Location, Table, describe_list};
 use crate::units::Tokens;
 
 pub(super) const KIND: Kind = Kind {
@@ -102,6 +102,20 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
         .unwrap_or(0.0);
     if (latency_max_s.is_some() || usd_per_second > 0.0) && latency_p50_s.is_empty() {
         table.error("`latency_max_s` and `usd_per_second` need `latency_p50_s`: what is the policy to go by?");
+    }
+    // Without its latency a route would wait for free, and unknown is not zero.
+    let unknown: Vec<&str> = skills
+        .iter()
+        .map(|(route, _)| *route)
+        .filter(|route| !latency_p50_s.iter().any(|(known, _)| known == route))
+        .map(|route| names.catalogue.routes[usize::from(route.0)].name.as_str())
+        .collect();
+    if usd_per_second > 0.0 && !latency_p50_s.is_empty() && !unknown.is_empty() {
+        table.error(format!(
+            "`usd_per_second` needs the `latency_p50_s` of every route with a skill; {} {} none",
+            describe_list(unknown.iter().copied()),
+            if unknown.len() == 1 { "has" } else { "have" },
+        ));
     }
     let fallback = read_fallback(&mut table, names);
     let location = table.location();

@@ -2,7 +2,7 @@
 
 use super::{Ask, Asks, Decision, Kind, Names, Policy, Setup, Spec, Why};
 use crate::router::{Plan, RouteId};
-use crate::source::Table;
+use crate::source::{Diagnostic, Table};
 use crate::units::Tokens;
 
 pub(super) const KIND: Kind = Kind {
@@ -52,10 +52,14 @@ impl Spec for Length {
     }
 
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
-        let threshold = self
-            .threshold
-            .or_else(|| setup.lab.median_length())
-            .unwrap_or(0);
+        let threshold = self.threshold.or_else(|| setup.lab.median_length());
+        if threshold.is_none() {
+            setup.remark(Diagnostic::warning(
+                "no request of this workload has a prompt length, so a policy by length sends all to `strong`",
+            ));
+        }
+        // No prompt is then known to be short, whatever the threshold.
+        let threshold = threshold.unwrap_or(0);
         let decision = |route, why| Decision {
             serve: Plan::single(route),
             mirror: None,

@@ -87,3 +87,33 @@ fn a_policy_whose_tasks_are_all_pinned_learns_nothing() {
         "no training, so no luck of training"
     );
 }
+
+#[test]
+fn a_policy_by_length_says_when_there_are_no_lengths() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let routes = crate::given::project("policies/routes.toml");
+    write("l.toml", "[length]\nweak = \"small\"\nstrong = \"large\"\n");
+    write(
+        "d.csv",
+        "id,correct_small,correct_medium,correct_large\n1,1,1,1\n2,0,1,1\n",
+    );
+    let ran = run_in(
+        folder.path(),
+        &[
+            "compare",
+            "d.csv",
+            "-p",
+            "l.toml",
+            "--routes",
+            routes.to_str().unwrap(),
+        ],
+    );
+    assert!(
+        ran.stderr
+            .contains("no request of this workload has a prompt length"),
+        "{}",
+        ran.stderr
+    );
+    ran.fine();
+}
