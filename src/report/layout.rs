@@ -61,10 +61,15 @@ pub(super) fn title(findings: &Findings) -> String {
 
 /// The blocks, in reading order; empty ones are left out.
 pub(super) fn blocks(findings: &Findings) -> Vec<Block> {
-    [requirements(findings), policies(findings), paired(findings)]
-        .into_iter()
-        .filter(|block| !block.lines.is_empty())
-        .collect()
+    [
+        requirements(findings),
+        policies(findings),
+        mirrors(findings),
+        paired(findings),
+    ]
+    .into_iter()
+    .filter(|block| !block.lines.is_empty())
+    .collect()
 }
 
 fn requirements(findings: &Findings) -> Block {
@@ -100,29 +105,21 @@ fn requirements(findings: &Findings) -> Block {
 
 /// Policies above, controls below the label; mixes stand beside their policy in the next block.
 fn policies(findings: &Findings) -> Block {
-    // A column nobody has anything in says nothing.
-    let mirrors = findings.rows.iter().any(|row| {
-        row.metric("mirror_usd_per_1k")
-            .and_then(|e| e.value)
-            .is_some_and(|usd| usd > 0.0)
-    });
-    let mut titles = vec![
+    let answers = Answers::of(&findings.routes);
+    let titles = [
         ("policy", false),
         ("kind", false),
         ("accuracy", true),
         ("USD per 1,000", true),
         ("calls", true),
         ("unserved", true),
-        ("final answers, %", false),
+        (answers.title(), answers.are_numbers()),
     ];
-    if mirrors {
-        titles.insert(4, ("mirrors, USD", true));
-    }
     let cells = |row: &Row| {
         let text = |name: &str, write: &dyn Fn(&crate::stats::Estimate) -> String| {
             row.metric(name).map_or_else(|| UNKNOWN.to_owned(), write)
         };
-        let mut cells = vec![
+        Line::Cells(vec![
             row.policy.clone(),
             row.kind.clone(),
             text("accuracy", &share),
@@ -132,17 +129,8 @@ fn policies(findings: &Findings) -> Block {
                     .map_or_else(|| UNKNOWN.to_owned(), |v| decimal(v, 2))
             }),
             text("unserved", &percent),
-            final_answers(row, &findings.routes),
-        ];
-        if mirrors {
-            // "0.00 [0.00, 0.00]" beside policies that mirror nothing would only be noise.
-            let mirror = |e: &crate::stats::Estimate| match e.value {
-                Some(0.0) => "–".to_owned(),
-                _ => usd(e),
-            };
-            cells.insert(4, text("mirror_usd_per_1k", &mirror));
-        }
-        Line::Cells(cells)
+            answers.cell(row, &findings.routes),
+        ])
     };
     let standing = || findings.rows.iter().filter(|row| row.mix.is_none());
     let mut lines: Vec<Line> = standing().filter(|row| !row.control).map(cells).collect();
@@ -152,9 +140,68 @@ fn policies(findings: &Findings) -> Block {
         lines.extend(controls);
     }
     Block {
-        heading: format!("Policies, {}", findings.workload.evidence_word()),
+        heading: format!(
+            "Policies, {} (final: whose answers were served, %)",
+            findings.workload.evidence_word()
+        ),
         columns: columns(&titles),
         lines,
+    }
+}
+
+/// Copies that nobody is served, in a block of their own: they belong in no other column.
+fn mirrors(findings: &Findings) -> Block {
+    let lines = findings
+        .rows
+        .iter()
+        .filter_map(|row| {
+            let cost = row.metric("mirror_usd_per_1k")?;
+            // A policy that mirrors nothing has nothing to say here.
+            let some = row.mix.is_none() && cost.value.is_some_and(|usd| usd > 0.0);
+            some.then(|| Line::Cells(vec![row.policy.clone(), usd(cost)]))
+        })
+        .collect();
+    Block {
+        heading: format!(
+            "Mirrored calls, billed beside the answers, {}",
+            findings.workload.evidence_word()
+        ),
+        columns: columns(&[("policy", false), ("USD per 1,000", true)]),
+        lines,
+    }
+}
+
+/// How final answers per route are written: the shares alone under a title that names the routes while
+/// that is short, else each share with its route's name.
+struct Answers {
+    title: Option<String>,
+}
+
+impl Answers {
+    fn of(routes: &[String]) -> Self {
+        const ROUTES_MAX: usize = 4;
+        const TITLE_CHARS_MAX: usize = 30;
+        let title = format!("final {}", routes.join("/"));
+        let short = routes.len() <= ROUTES_MAX && title.chars().count() <= TITLE_CHARS_MAX;
+        Self {
+            title: short.then_some(title),
+        }
+    }
+
+    fn title(&self) -> &str {
+        self.title.as_deref().unwrap_or("final")
+    }
+
+    fn are_numbers(&self) -> bool {
+        self.title.is_some()
+    }
+
+    fn cell(&self, row: &Row, routes: &[String]) -> String {
+        if self.title.is_none() || row.final_share.iter().any(|share| share.value.is_none()) {
+            return final_answers(row, routes);
+        }
+        let shares = row.final_share.iter().filter_map(|share| share.value);
+        shares.map(percent_digits).collect::<Vec<_>>().join(" / ")
     }
 }
 
