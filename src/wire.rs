@@ -19,6 +19,7 @@ mod chat;
 mod classify;
 mod compatible;
 mod error;
+mod exchange;
 mod gemini;
 mod json;
 mod ollama;
@@ -38,6 +39,7 @@ pub use anthropic::Anthropic;
 pub use classify::classify;
 pub use compatible::Compatible;
 pub use error::{Error, MESSAGE_CHARS_MAX, Place};
+pub use exchange::{ERROR_BYTES_MAX, Exchange};
 pub use gemini::Gemini;
 pub use ollama::Ollama;
 pub use openai::OpenAi;
@@ -45,8 +47,8 @@ pub use serve::{Answer, Incoming, Reply};
 pub use stream::{BODY_BYTES_MAX, End, StreamParser};
 pub use tools::TOOL_CALLS_MAX;
 pub use types::{
-    Echo, Finish, INVALID_JSON_KEY, Message, OUTPUT_CAP_DEFAULT, Request, Response, Stop,
-    StreamEvent, ToolCall, ToolSpec, Usage, Warning, collect,
+    Collector, Echo, Finish, INVALID_JSON_KEY, Message, OUTPUT_CAP_DEFAULT, Request, Response,
+    Stop, StreamEvent, ToolCall, ToolSpec, Usage, Warning, collect,
 };
 
 use crate::router::FaultKind;

@@ -28,6 +28,8 @@ pub enum Place {
     Malformed,
     /// A line, an event or a body passed its size limit.
     TooLarge,
+    /// It took longer than the caller wants to wait.
+    Limit,
 }
 
 impl Place {
@@ -43,6 +45,7 @@ impl Place {
             Self::Transport => "transport",
             Self::Malformed => "malformed",
             Self::TooLarge => "too_large",
+            Self::Limit => "time_limit",
         }
     }
 }

@@ -136,33 +136,9 @@ impl Sink {
         })
     }
 
-    fn response(&mut self, response: Response) {
-        self.reasoning(&response.reasoning);
-        self.text(&response.text);
-        for (index, call) in response.tool_calls.into_iter().enumerate() {
-            self.start(index, call.id, call.name, call.echo);
-            self.events.push(StreamEvent::ToolArgs {
-                index,
-                text: call.raw,
-            });
-        }
-        self.events.push(StreamEvent::Done(Finish {
-            stop: response.stop,
-            raw_stop: response.raw_stop,
-            usage: response.usage,
-            request_id: response.request_id.or(self.request_id.take()),
-            model: response.model,
-            warnings: response.warnings,
-        }));
-    }
-
-    fn start(&mut self, index: usize, id: String, name: String, echo: Option<Echo>) {
-        self.events.push(StreamEvent::ToolStart {
-            index,
-            id,
-            name,
-            echo,
-        });
+    fn response(&mut self, mut response: Response) {
+        response.request_id = response.request_id.or(self.request_id.take());
+        response.into_events(&mut self.events);
     }
 
     fn done(&mut self) {

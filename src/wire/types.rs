@@ -385,50 +385,118 @@ pub struct Finish {
     pub warnings: Vec<Warning>,
 }
 
-/// Folds a stream's events into the answer a call without streaming would have given: texts are
-/// joined, arguments joined and parsed once. `None` without [`StreamEvent::Done`]: a stream that was
-/// cut is no answer.
-#[must_use]
-pub fn collect(events: impl IntoIterator<Item = StreamEvent>) -> Option<Response> {
-    let mut response = Response::default();
-    let mut calls: BTreeMap<usize, (String, String, Option<Echo>, String)> = BTreeMap::new();
-    let mut finish = None;
-    for event in events {
+impl StreamEvent {
+    /// Whether the caller sees something of the answer in it: everything but the end.
+    #[must_use]
+    pub const fn is_content(&self) -> bool {
+        !matches!(self, Self::Done(_))
+    }
+}
+
+impl Response {
+    /// The answer as a stream would have told it.
+    pub fn into_events(self, events: &mut Vec<StreamEvent>) {
+        if !self.reasoning.is_empty() {
+            events.push(StreamEvent::Reasoning(self.reasoning));
+        }
+        if !self.text.is_empty() {
+            events.push(StreamEvent::Text(self.text));
+        }
+        for (index, call) in self.tool_calls.into_iter().enumerate() {
+            events.push(StreamEvent::ToolStart {
+                index,
+                id: call.id,
+                name: call.name,
+                echo: call.echo,
+            });
+            events.push(StreamEvent::ToolArgs {
+                index,
+                text: call.raw,
+            });
+        }
+        events.push(StreamEvent::Done(Finish {
+            stop: self.stop,
+            raw_stop: self.raw_stop,
+            usage: self.usage,
+            request_id: self.request_id,
+            model: self.model,
+            warnings: self.warnings,
+        }));
+    }
+}
+
+/// A stream's events on their way to one answer.
+#[derive(Debug, Default)]
+pub struct Collector {
+    response: Response,
+    /// Id, name, echo and arguments so far, by the call's number.
+    calls: BTreeMap<usize, (String, String, Option<Echo>, String)>,
+    finish: Option<Finish>,
+}
+
+impl Collector {
+    /// Takes the next event.
+    pub fn push(&mut self, event: StreamEvent) {
         match event {
-            StreamEvent::Text(text) => response.text.push_str(&text),
-            StreamEvent::Reasoning(text) => response.reasoning.push_str(&text),
+            StreamEvent::Text(text) => self.response.text.push_str(&text),
+            StreamEvent::Reasoning(text) => self.response.reasoning.push_str(&text),
             StreamEvent::ToolStart {
                 index,
                 id,
                 name,
                 echo,
             } => {
-                calls.insert(index, (id, name, echo, String::new()));
+                self.calls.insert(index, (id, name, echo, String::new()));
             }
             StreamEvent::ToolArgs { index, text } => {
-                if let Some(call) = calls.get_mut(&index) {
+                if let Some(call) = self.calls.get_mut(&index) {
                     call.3.push_str(&text);
                 }
             }
-            StreamEvent::Done(done) => finish = Some(done),
+            StreamEvent::Done(done) => self.finish = Some(done),
         }
     }
-    let finish = finish?;
-    response.tool_calls = calls
-        .into_values()
-        .map(|(id, name, echo, raw)| ToolCall {
-            echo,
-            ..ToolCall::new(id, name, raw)
-        })
-        .collect();
-    response.stop = finish.stop;
-    response.raw_stop = finish.raw_stop;
-    response.usage = finish.usage;
-    response.request_id = finish.request_id;
-    response.model = finish.model;
-    response.warnings = finish.warnings;
-    note_malformed(&mut response);
-    Some(response)
+
+    /// The text so far.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.response.text
+    }
+
+    /// The answer; `None` without [`StreamEvent::Done`]: a stream that was cut is no answer.
+    #[must_use]
+    pub fn response(self) -> Option<Response> {
+        let mut response = self.response;
+        let finish = self.finish?;
+        response.tool_calls = self
+            .calls
+            .into_values()
+            .map(|(id, name, echo, raw)| ToolCall {
+                echo,
+                ..ToolCall::new(id, name, raw)
+            })
+            .collect();
+        response.stop = finish.stop;
+        response.raw_stop = finish.raw_stop;
+        response.usage = finish.usage;
+        response.request_id = finish.request_id;
+        response.model = finish.model;
+        response.warnings = finish.warnings;
+        note_malformed(&mut response);
+        Some(response)
+    }
+}
+
+/// Folds a stream's events into the answer a call without streaming would have given: texts are
+/// joined, arguments joined and parsed once. `None` without [`StreamEvent::Done`]: a stream that was
+/// cut is no answer.
+#[must_use]
+pub fn collect(events: impl IntoIterator<Item = StreamEvent>) -> Option<Response> {
+    let mut collector = Collector::default();
+    for event in events {
+        collector.push(event);
+    }
+    collector.response()
 }
 
 /// Raises [`Warning::ArgumentsNotJson`] and [`Warning::UnnamedToolCall`] where they apply.
