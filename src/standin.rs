@@ -5,6 +5,7 @@
 //! answer is written and read as the provider's bytes, in this process. `loopback`: the bytes go
 //! through sockets on this machine.
 
+pub mod effect;
 pub mod faults;
 pub mod outcome;
 pub mod scripted;
