@@ -11,3 +11,4 @@ pub mod outcome;
 pub mod scripted;
 pub mod transmission;
 pub mod wired;
+pub mod world;
