@@ -61,7 +61,7 @@ pub(super) struct Arguments {
     /// What goes wrong (TOML, one `[[fault]]` each); at the fidelity `outcome` unless --fidelity names another.
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
-    /// Seconds of virtual time between two requests, where they come one after the other.
+    /// Seconds of virtual time from the end of a request to the next, where they come one after the other.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = parse_spacing)]
     spacing: f64,
     /// No progress bar and no remarks.

@@ -3,8 +3,7 @@
 //!
 //! Everywhere else in `sim` a call is answered at once by a row of a table. Here every attempt is an
 //! exchange with a stand-in at one of three fidelities, in virtual time, and a fault script may spoil it.
-//! Requests begin [`Stage::spacing`] apart, or when the one before has ended if that is later: no two
-//! overlap. The same attempts come out at every fidelity; that is what licenses the fast numbers.
+//! Each request begins [`Stage::spacing`] after the one before has ended: no two overlap. The same attempts come out at every fidelity; that is what licenses the fast numbers.
 
 mod course;
 #[cfg(feature = "live")]
@@ -61,14 +60,14 @@ pub struct Stage {
     pub fidelity: Fidelity,
     /// What goes wrong.
     pub faults: Faults,
-    /// Time between the beginnings of two requests.
+    /// Time from the end of one request to the beginning of the next.
     pub spacing: Duration,
     /// Whether the lines of traces are kept, or only their digest.
     pub keep_lines: bool,
 }
 
 impl Stage {
-    /// Nothing goes wrong, and requests come a second apart.
+    /// Nothing goes wrong, and a second passes between requests.
     #[must_use]
     pub fn new(fidelity: Fidelity) -> Self {
         Self {

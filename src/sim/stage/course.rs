@@ -112,8 +112,8 @@ impl<'a> Course<'a> {
                             number,
                             ask: &ask,
                         };
-                        let due = Instant(number.saturating_mul(self.stage.spacing.0));
-                        now = self.request(&mut state, per_fold, at, now.max(due), &mut played)?;
+                        let end = self.request(&mut state, per_fold, at, now, &mut played)?;
+                        now = end.after(self.stage.spacing);
                     }
                 }
                 Runner::Oracle => {
