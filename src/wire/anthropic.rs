@@ -4,7 +4,7 @@
 //! (November 2026). `input_tokens` leaves out cached and cache-written tokens there; here it is the
 //! whole prompt. Counters of a stream are cumulative and may repeat.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::error::Error;
 use super::json::{field, greater, sum, text, tokens};
@@ -12,7 +12,10 @@ use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, too_large};
 use super::tools::{Fragment, made_up_id};
 use super::types::{Echo, Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
-use super::{Adapter, BODY_BYTES_MAX, Headers, Outgoing, Target, classify, document, outgoing};
+use super::write::{self, List};
+use super::{
+    Adapter, BODY_BYTES_MAX, Headers, Outgoing, Target, bearer, classify, document, outgoing,
+};
 use crate::router::FaultKind;
 use crate::units::Tokens;
 
@@ -51,40 +54,41 @@ impl Adapter for Anthropic {
     }
 
     fn build(&self, request: &Request, target: &Target<'_>, stream: bool) -> Outgoing {
-        let mut body = Map::new();
-        body.insert("model".into(), target.model.into());
-        body.insert("max_tokens".into(), request.output_cap.into());
-        body.insert("messages".into(), turns(&request.messages).into());
-        if !request.system.is_empty() {
-            body.insert("system".into(), request.system.as_str().into());
-        }
-        if !request.tools.is_empty() {
-            let tools = request.tools.iter().map(|tool| {
-                json!({
-                    "name": tool.name,
-                    "description": tool.description,
-                    "input_schema": tool.parameters,
-                })
-            });
-            body.insert("tools".into(), tools.collect());
-        }
-        // Dates in this form sort as text.
-        if self.version.as_str() < WITHOUT_SAMPLING {
-            if let Some(temperature) = request.temperature {
-                body.insert("temperature".into(), temperature.into());
+        let body = write::body(NAME, request, |body| {
+            body.text("model", target.model);
+            body.number("max_tokens", request.output_cap);
+            body.list("messages", |turns| write_turns(&request.messages, turns));
+            if !request.system.is_empty() {
+                body.text("system", &request.system);
             }
-            if let Some(top_p) = request.top_p {
-                body.insert("top_p".into(), top_p.into());
+            if !request.tools.is_empty() {
+                body.list("tools", |tools| {
+                    for tool in &request.tools {
+                        tools.object(|object| {
+                            object.text("name", &tool.name);
+                            object.text("description", &tool.description);
+                            object.value("input_schema", &tool.parameters);
+                        });
+                    }
+                });
             }
+            // Dates in this form sort as text.
+            if self.version.as_str() < WITHOUT_SAMPLING {
+                body.float("temperature", request.temperature);
+                body.float("top_p", request.top_p);
+            }
+            if stream {
+                body.flag("stream", true);
+            }
+        });
+        let version = ("anthropic-version", self.version.as_str());
+        match bearer(target) {
+            Some(bearer) => {
+                let headers = [version, ("authorization", bearer.as_str())];
+                outgoing(self.path.clone(), &headers, body)
+            }
+            None => outgoing(self.path.clone(), &[version], body),
         }
-        if stream {
-            body.insert("stream".into(), true.into());
-        }
-        let mut headers = vec![("anthropic-version", self.version.clone())];
-        if let Some(key) = target.credential() {
-            headers.push(("authorization", format!("Bearer {key}")));
-        }
-        outgoing(NAME, request, self.path.clone(), headers, body)
     }
 
     fn parse(&self, headers: &Headers, body: &[u8]) -> Result<Response, Error> {
@@ -120,56 +124,69 @@ impl Adapter for Anthropic {
 }
 
 /// Turns as typed blocks. Results of one round of tools travel in one user turn.
-fn turns(messages: &[Message]) -> Vec<Value> {
-    let mut turns: Vec<Value> = Vec::new();
-    let mut in_results = false;
-    for message in messages {
-        let results = matches!(message, Message::Tool { .. });
-        match message {
-            Message::User { text } => turns.push(json!({ "role": "user", "content": text })),
-            Message::Assistant { text, tool_calls } => {
-                let mut blocks = Vec::new();
-                // Thinking comes first, or a turn with calls is refused.
-                for call in tool_calls {
-                    let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME);
-                    if let Some(Value::Array(kept)) =
-                        echo.and_then(|echo| echo.fields.get(THINKING))
-                    {
-                        blocks.extend(kept.iter().cloned());
+fn write_turns(messages: &[Message], turns: &mut List<'_>) {
+    let both_results =
+        |a: &Message, b: &Message| matches!((a, b), (Message::Tool { .. }, Message::Tool { .. }));
+    for round in messages.chunk_by(both_results) {
+        match &round[0] {
+            Message::User { text } => turns.object(|turn| {
+                turn.word("role", "user");
+                turn.text("content", text);
+            }),
+            // Empty text blocks and empty turns are refused.
+            Message::Assistant {
+                text, tool_calls, ..
+            } if text.is_empty() && tool_calls.is_empty() => {}
+            Message::Assistant {
+                text, tool_calls, ..
+            } => turns.object(|turn| {
+                turn.word("role", "assistant");
+                turn.list("content", |blocks| write_answer(text, tool_calls, blocks));
+            }),
+            Message::Tool { .. } => turns.object(|turn| {
+                turn.word("role", "user");
+                turn.list("content", |blocks| {
+                    for result in round {
+                        write_result(result, blocks);
                     }
-                }
-                // Empty text blocks and empty turns are refused.
-                if !text.is_empty() {
-                    blocks.push(json!({ "type": "text", "text": text }));
-                }
-                blocks.extend(tool_calls.iter().map(|call| {
-                    json!({
-                        "type": "tool_use",
-                        "id": call.id,
-                        "name": call.name,
-                        "input": call.arguments,
-                    })
-                }));
-                if !blocks.is_empty() {
-                    turns.push(json!({ "role": "assistant", "content": blocks }));
-                }
-            }
-            Message::Tool { call_id, text, .. } => {
-                let block = json!({
-                    "type": "tool_result",
-                    "tool_use_id": call_id,
-                    "content": text,
                 });
-                let open = turns.last_mut().filter(|_| in_results);
-                match open.and_then(|turn| turn["content"].as_array_mut()) {
-                    Some(blocks) => blocks.push(block),
-                    None => turns.push(json!({ "role": "user", "content": [block] })),
-                }
-            }
+            }),
         }
-        in_results = results;
     }
-    turns
+}
+
+fn write_answer(text: &str, tool_calls: &[ToolCall], blocks: &mut List<'_>) {
+    // Thinking comes first, or a turn with calls is refused.
+    for call in tool_calls {
+        let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME);
+        if let Some(Value::Array(kept)) = echo.and_then(|echo| echo.fields.get(THINKING)) {
+            kept.iter().for_each(|block| blocks.value(block));
+        }
+    }
+    if !text.is_empty() {
+        blocks.object(|block| {
+            block.word("type", "text");
+            block.text("text", text);
+        });
+    }
+    for call in tool_calls {
+        blocks.object(|block| {
+            block.word("type", "tool_use");
+            block.text("id", &call.id);
+            block.text("name", &call.name);
+            block.value("input", &call.arguments);
+        });
+    }
+}
+
+fn write_result(message: &Message, blocks: &mut List<'_>) {
+    if let Message::Tool { call_id, text, .. } = message {
+        blocks.object(|block| {
+            block.word("type", "tool_result");
+            block.text("tool_use_id", call_id);
+            block.text("content", text);
+        });
+    }
 }
 
 /// Anthropic's stop reasons. `pause_turn` is no finished turn.

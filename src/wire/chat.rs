@@ -3,14 +3,17 @@
 //! Source: OpenAI's OpenAPI 2.3.0 and its API reference (November 2026). Reading is tolerant of what
 //! compatible servers send in either adapter; the adapters differ in what they build.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::error::Error;
 use super::json::{field, joined, label, latest, list, text, tokens};
 use super::stream::{Dialect, Flow, Sink, malformed};
 use super::tools::{Fragment, made_up_id};
-use super::types::{Message, Request, Response, Stop, ToolCall, Usage, Warning, note_malformed};
-use super::{Headers, Outgoing, Target, classify, document, outgoing};
+use super::types::{
+    Message, Request, Response, Stop, ToolCall, ToolSpec, Usage, Warning, note_malformed,
+};
+use super::write::{self, List, Object};
+use super::{Headers, Outgoing, Target, bearer, classify, document, outgoing};
 
 /// What one adapter of this shape sends differently from another.
 pub(super) struct Flavour<'a> {
@@ -28,76 +31,92 @@ pub(super) fn build(
     target: &Target<'_>,
     stream: bool,
 ) -> Outgoing {
-    let mut messages = Vec::new();
-    if !request.system.is_empty() {
-        messages.push(json!({ "role": "system", "content": request.system }));
-    }
-    messages.extend(request.messages.iter().map(message));
-    let mut body = Map::new();
-    body.insert("model".into(), target.model.into());
-    body.insert("messages".into(), messages.into());
-    body.insert(flavour.cap_field.into(), request.output_cap.into());
-    if !request.tools.is_empty() {
-        let tools = request.tools.iter().map(|tool| {
-            json!({
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.parameters,
-                },
-            })
+    let body = write::body(flavour.name, request, |body| {
+        body.text("model", target.model);
+        body.list("messages", |messages| {
+            system(request, messages);
+            for turn in &request.messages {
+                messages.object(|object| message(turn, object));
+            }
         });
-        body.insert("tools".into(), tools.collect());
-    }
-    if let Some(temperature) = request.temperature {
-        body.insert("temperature".into(), temperature.into());
-    }
-    if let Some(top_p) = request.top_p {
-        body.insert("top_p".into(), top_p.into());
-    }
-    if stream {
-        body.insert("stream".into(), true.into());
-        if flavour.stream_usage {
-            body.insert("stream_options".into(), json!({ "include_usage": true }));
+        body.number(flavour.cap_field, request.output_cap);
+        if !request.tools.is_empty() {
+            body.list("tools", |tools| function_tools(&request.tools, tools));
         }
-    }
-    let headers = target
-        .credential()
-        .map(|key| ("authorization", format!("Bearer {key}")));
-    outgoing(
-        flavour.name,
-        request,
-        flavour.path.to_owned(),
-        headers.into_iter().collect(),
-        body,
-    )
+        body.float("temperature", request.temperature);
+        body.float("top_p", request.top_p);
+        if stream {
+            body.flag("stream", true);
+            if flavour.stream_usage {
+                body.object("stream_options", |options| {
+                    options.flag("include_usage", true);
+                });
+            }
+        }
+    });
+    let bearer = bearer(target);
+    let headers = bearer.as_deref().map(|bearer| ("authorization", bearer));
+    outgoing(flavour.path.to_owned(), headers.as_slice(), body)
 }
 
-fn message(message: &Message) -> Value {
+/// Instructions as the first turn, which Ollama shares.
+pub(super) fn system(request: &Request, messages: &mut List<'_>) {
+    if !request.system.is_empty() {
+        messages.object(|turn| {
+            turn.word("role", "system");
+            turn.text("content", &request.system);
+        });
+    }
+}
+
+/// Tools as functions, which Ollama shares.
+pub(super) fn function_tools(tools: &[ToolSpec], list: &mut List<'_>) {
+    for tool in tools {
+        list.object(|object| {
+            object.word("type", "function");
+            object.object("function", |function| {
+                function.text("name", &tool.name);
+                function.text("description", &tool.description);
+                function.value("parameters", &tool.parameters);
+            });
+        });
+    }
+}
+
+fn message(message: &Message, turn: &mut Object<'_, '_>) {
     match message {
-        Message::User { text } => json!({ "role": "user", "content": text }),
-        Message::Assistant { text, tool_calls } => {
-            let content = if text.is_empty() {
-                Value::Null
+        Message::User { text } => {
+            turn.word("role", "user");
+            turn.text("content", text);
+        }
+        Message::Assistant {
+            text, tool_calls, ..
+        } => {
+            turn.word("role", "assistant");
+            if text.is_empty() {
+                turn.null("content");
             } else {
-                text.as_str().into()
-            };
-            let mut turn = json!({ "role": "assistant", "content": content });
-            if !tool_calls.is_empty() {
-                let calls = tool_calls.iter().map(|call| {
-                    json!({
-                        "id": call.id,
-                        "type": "function",
-                        "function": { "name": call.name, "arguments": call.raw },
-                    })
-                });
-                turn["tool_calls"] = calls.collect();
+                turn.text("content", text);
             }
-            turn
+            if !tool_calls.is_empty() {
+                turn.list("tool_calls", |calls| {
+                    for call in tool_calls {
+                        calls.object(|object| {
+                            object.text("id", &call.id);
+                            object.word("type", "function");
+                            object.object("function", |function| {
+                                function.text("name", &call.name);
+                                function.text("arguments", &call.raw);
+                            });
+                        });
+                    }
+                });
+            }
         }
         Message::Tool { call_id, text, .. } => {
-            json!({ "role": "tool", "tool_call_id": call_id, "content": text })
+            turn.word("role", "tool");
+            turn.text("tool_call_id", call_id);
+            turn.text("content", text);
         }
     }
 }
@@ -248,6 +267,7 @@ fn whole(body: &Value) -> Result<Response, Error> {
         usage: usage_of(body),
         request_id: None,
         model: text(body, "model").map(str::to_owned),
+        echo: None,
         warnings: Vec::<Warning>::new(),
     };
     note_malformed(&mut response);

@@ -4,7 +4,7 @@
 //! in camel and in snake case: both are in use. `candidatesTokenCount` leaves out thoughts there; here
 //! output is everything billed. A `thoughtSignature` goes back with its call, or the next turn is a 400.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::error::Error;
 use super::json::{either, field, latest, list, sum, text, tokens};
@@ -12,13 +12,17 @@ use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed};
 use super::tools::made_up_id;
 use super::types::{
-    Echo, Message, Request, Response, Stop, ToolCall, Usage, Warning, note_malformed,
+    Echo, Message, Request, Response, Stop, ToolCall, ToolSpec, Usage, Warning, note_malformed,
 };
-use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing};
+use super::write::List;
+use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing, percent, write};
 use crate::router::FaultKind;
 use crate::units::Tokens;
 
 pub(super) const NAME: &str = "gemini";
+
+/// The field with the provider's signature of a part.
+pub(super) const SIGNATURE: &str = "thoughtSignature";
 
 /// The adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,45 +45,37 @@ impl Adapter for Gemini {
     }
 
     fn build(&self, request: &Request, target: &Target<'_>, stream: bool) -> Outgoing {
-        let mut config = Map::new();
-        config.insert("maxOutputTokens".into(), request.output_cap.into());
-        if let Some(temperature) = request.temperature {
-            config.insert("temperature".into(), temperature.into());
-        }
-        if let Some(top_p) = request.top_p {
-            config.insert("topP".into(), top_p.into());
-        }
-        let mut body = Map::new();
-        body.insert("contents".into(), contents(&request.messages).into());
-        body.insert("generationConfig".into(), config.into());
-        if !request.system.is_empty() {
-            let system = json!({ "parts": [{ "text": request.system }] });
-            body.insert("systemInstruction".into(), system);
-        }
-        if !request.tools.is_empty() {
-            let tools = request.tools.iter().map(|tool| {
-                json!({
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parametersJsonSchema": tool.parameters,
-                })
+        let body = write::body(NAME, request, |body| {
+            body.list("contents", |turns| write_turns(&request.messages, turns));
+            body.object("generationConfig", |config| {
+                config.number("maxOutputTokens", request.output_cap);
+                config.float("temperature", request.temperature);
+                config.float("topP", request.top_p);
             });
-            let declarations: Value = tools.collect();
-            body.insert(
-                "tools".into(),
-                json!([{ "functionDeclarations": declarations }]),
-            );
-        }
+            if !request.system.is_empty() {
+                body.object("systemInstruction", |system| {
+                    system.list("parts", |parts| write_text(&request.system, parts));
+                });
+            }
+            if !request.tools.is_empty() {
+                body.list("tools", |tools| {
+                    tools.object(|object| {
+                        object.list("functionDeclarations", |declarations| {
+                            write_tools(&request.tools, declarations);
+                        });
+                    });
+                });
+            }
+        });
         let method = if stream {
-            "streamGenerateContent?alt=sse"
+            ":streamGenerateContent?alt=sse"
         } else {
-            "generateContent"
+            ":generateContent"
         };
-        let path = format!("{}/models/{}:{method}", self.base_path, target.model);
-        let headers = target
-            .credential()
-            .map(|key| ("x-goog-api-key", key.to_owned()));
-        outgoing(NAME, request, path, headers.into_iter().collect(), body)
+        let model = percent::encode(target.model);
+        let path = [self.base_path.as_str(), "/models/", &model, method].concat();
+        let headers = target.credential().map(|key| ("x-goog-api-key", key));
+        outgoing(path, headers.as_slice(), body)
     }
 
     fn parse(&self, _: &Headers, body: &[u8]) -> Result<Response, Error> {
@@ -108,70 +104,134 @@ impl Adapter for Gemini {
 }
 
 /// Turns as parts. Results of one round of tools travel in one user turn.
-fn contents(messages: &[Message]) -> Vec<Value> {
-    let mut turns: Vec<Value> = Vec::new();
-    let mut in_results = false;
-    for (at, message) in messages.iter().enumerate() {
-        let results = matches!(message, Message::Tool { .. });
-        match message {
-            Message::User { text } => {
-                turns.push(json!({ "role": "user", "parts": [{ "text": text }] }));
-            }
-            Message::Assistant { text, tool_calls } => {
-                let mut parts = Vec::new();
-                if !text.is_empty() {
-                    parts.push(json!({ "text": text }));
-                }
-                parts.extend(tool_calls.iter().map(call_part));
-                if !parts.is_empty() {
-                    turns.push(json!({ "role": "model", "parts": parts }));
-                }
-            }
-            Message::Tool {
-                call_id,
-                name,
+fn write_turns(messages: &[Message], turns: &mut List<'_>) {
+    let both_results =
+        |a: &Message, b: &Message| matches!((a, b), (Message::Tool { .. }, Message::Tool { .. }));
+    let mut before = 0;
+    for round in messages.chunk_by(both_results) {
+        match &round[0] {
+            Message::User { text } => turns.object(|turn| {
+                turn.word("role", "user");
+                turn.list("parts", |parts| write_text(text, parts));
+            }),
+            Message::Assistant {
                 text,
+                tool_calls,
+                echo,
             } => {
-                let mut result = json!({ "name": name, "response": { "result": text } });
-                // An id goes back only if the provider gave one to the call.
-                if let Some(id) = given_id(&messages[..at], call_id) {
-                    result["id"] = id;
-                }
-                let part = json!({ "functionResponse": result });
-                let open = turns.last_mut().filter(|_| in_results);
-                match open.and_then(|turn| turn["parts"].as_array_mut()) {
-                    Some(parts) => parts.push(part),
-                    None => turns.push(json!({ "role": "user", "parts": [part] })),
+                let signed = signed(text, echo.as_ref());
+                // Empty turns are refused.
+                if !text.is_empty() || !tool_calls.is_empty() || signed.is_some() {
+                    turns.object(|turn| {
+                        turn.word("role", "model");
+                        turn.list("parts", |parts| {
+                            write_said(text, signed, parts);
+                            tool_calls.iter().for_each(|call| write_call(call, parts));
+                        });
+                    });
                 }
             }
+            Message::Tool { .. } => turns.object(|turn| {
+                turn.word("role", "user");
+                turn.list("parts", |parts| {
+                    for result in round {
+                        write_result(result, &messages[..before], parts);
+                    }
+                });
+            }),
         }
-        in_results = results;
+        before += round.len();
     }
-    turns
 }
 
-fn call_part(call: &ToolCall) -> Value {
-    let mut inner = json!({ "name": call.name, "args": call.arguments });
+fn write_text(text: &str, parts: &mut List<'_>) {
+    parts.object(|part| part.text("text", text));
+}
+
+/// A text, and the part of it that was signed, which has to be a part of its own again.
+fn write_said(text: &str, signed: Option<(&str, &Value)>, parts: &mut List<'_>) {
+    let (end, signature) = match signed {
+        Some((end, signature)) => (end, Some(signature)),
+        None => ("", None),
+    };
+    let start = &text[..text.len() - end.len()];
+    if !start.is_empty() {
+        write_text(start, parts);
+    }
+    if let Some(signature) = signature {
+        parts.object(|part| {
+            part.text("text", end);
+            part.value(SIGNATURE, signature);
+        });
+    }
+}
+
+/// The end of `text` that the provider signed, with its signature. A turn that somebody changed since
+/// is not what was signed.
+pub(super) fn signed<'a>(text: &'a str, echo: Option<&'a Echo>) -> Option<(&'a str, &'a Value)> {
+    let fields = &echo.filter(|echo| echo.adapter == NAME)?.fields;
+    let part = fields.get("text").and_then(Value::as_str).unwrap_or("");
+    let signature = fields.get(SIGNATURE)?;
+    text.ends_with(part).then_some((part, signature))
+}
+
+fn write_call(call: &ToolCall, parts: &mut List<'_>) {
     let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME);
-    if let Some(id) = echo.and_then(|echo| echo.fields.get("id")) {
-        inner["id"] = id.clone();
+    let kept = |name| echo.and_then(|echo| echo.fields.get(name));
+    parts.object(|part| {
+        part.object("functionCall", |inner| {
+            inner.text("name", &call.name);
+            inner.value("args", &call.arguments);
+            if let Some(id) = kept("id") {
+                inner.value("id", id);
+            }
+        });
+        if let Some(signature) = kept(SIGNATURE) {
+            part.value(SIGNATURE, signature);
+        }
+    });
+}
+
+fn write_result(message: &Message, before: &[Message], parts: &mut List<'_>) {
+    let Message::Tool {
+        call_id,
+        name,
+        text,
+    } = message
+    else {
+        return;
+    };
+    parts.object(|part| {
+        part.object("functionResponse", |result| {
+            result.text("name", name);
+            result.object("response", |response| response.text("result", text));
+            // An id goes back only if the provider gave one to the call.
+            if let Some(id) = given_id(before, call_id) {
+                result.value("id", id);
+            }
+        });
+    });
+}
+
+fn write_tools(tools: &[ToolSpec], declarations: &mut List<'_>) {
+    for tool in tools {
+        declarations.object(|object| {
+            object.text("name", &tool.name);
+            object.text("description", &tool.description);
+            object.value("parametersJsonSchema", &tool.parameters);
+        });
     }
-    let mut part = json!({ "functionCall": inner });
-    if let Some(signature) = echo.and_then(|echo| echo.fields.get("thoughtSignature")) {
-        part["thoughtSignature"] = signature.clone();
-    }
-    part
 }
 
 /// The id this provider gave to the call `call_id`, latest first.
-fn given_id(before: &[Message], call_id: &str) -> Option<Value> {
+fn given_id<'a>(before: &'a [Message], call_id: &str) -> Option<&'a Value> {
     before.iter().rev().find_map(|message| {
         let Message::Assistant { tool_calls, .. } = message else {
             return None;
         };
         let call = tool_calls.iter().find(|call| call.id == call_id)?;
         let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME)?;
-        echo.fields.get("id").cloned()
+        echo.fields.get("id")
     })
 }
 
@@ -258,8 +318,8 @@ pub(super) fn call_of(part: &Value) -> Option<(String, String, String, Option<Ec
     if !id.is_empty() {
         fields.insert("id".into(), id.into());
     }
-    if let Some(signature) = either(part, "thoughtSignature", "thought_signature") {
-        fields.insert("thoughtSignature".into(), signature.clone());
+    if let Some(signature) = signature(part) {
+        fields.insert(SIGNATURE.into(), signature.clone());
     }
     let echo = (!fields.is_empty()).then_some(Echo {
         adapter: NAME,
@@ -270,7 +330,27 @@ pub(super) fn call_of(part: &Value) -> Option<(String, String, String, Option<Ec
     Some((id.to_owned(), name, arguments, echo))
 }
 
-fn is_thought(part: &Value) -> bool {
+fn signature(part: &Value) -> Option<&Value> {
+    either(part, SIGNATURE, "thought_signature")
+}
+
+/// What goes back with a turn if this part of its text is signed. The text of the part is kept beside
+/// the signature, since Google's documents forbid joining signed parts with others.
+pub(super) fn signed_text(part: &Value) -> Option<Echo> {
+    let signature = signature(part)?;
+    if part.get("text").is_none() && part.as_object()?.len() > 1 {
+        return None; // a picture or what is not yet invented
+    }
+    let mut fields = Map::new();
+    fields.insert("text".into(), text(part, "text").unwrap_or("").into());
+    fields.insert(SIGNATURE.into(), signature.clone());
+    Some(Echo {
+        adapter: NAME,
+        fields,
+    })
+}
+
+pub(super) fn is_thought(part: &Value) -> bool {
     part.get("thought").and_then(Value::as_bool) == Some(true)
 }
 
@@ -310,12 +390,13 @@ fn whole(body: &Value) -> Result<Response, Error> {
                 echo,
                 ..ToolCall::new(id, name, arguments)
             });
-        } else if let Some(said) = text(part, "text") {
-            if is_thought(part) {
-                response.reasoning.push_str(said);
-            } else {
-                response.text.push_str(said);
-            }
+        } else if is_thought(part) {
+            response
+                .reasoning
+                .push_str(text(part, "text").unwrap_or(""));
+        } else {
+            response.text.push_str(text(part, "text").unwrap_or(""));
+            response.echo = signed_text(part).or(response.echo);
         }
     }
     let raw = either(candidate, "finishReason", "finish_reason").and_then(Value::as_str);
@@ -369,11 +450,12 @@ impl Dialect for Chunks {
             if let Some((id, name, arguments, echo)) = call_of(part) {
                 // Calls arrive whole, so each is one of its own.
                 sink.whole_call(id, name, arguments, echo)?;
-            } else if let Some(said) = text(part, "text") {
-                if is_thought(part) {
-                    sink.reasoning(said);
-                } else {
-                    sink.text(said);
+            } else if is_thought(part) {
+                sink.reasoning(text(part, "text").unwrap_or(""));
+            } else {
+                sink.text(text(part, "text").unwrap_or(""));
+                if let Some(echo) = signed_text(part) {
+                    sink.echo = Some(echo);
                 }
             }
         }

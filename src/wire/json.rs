@@ -1,7 +1,7 @@
 //! Reading other people's JSON: fields under two spellings, counters that may be missing, text in
 //! parts. Nothing here fails; what cannot be read is not there.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::units::Tokens;
 
@@ -88,18 +88,6 @@ pub(super) fn joined(content: &Value) -> String {
     }
 }
 
-/// Merges `extra` into `body`: objects key by key, anything else replaces what is there.
-pub(super) fn merge(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
-    for (key, value) in extra {
-        match (body.get_mut(key), value) {
-            (Some(Value::Object(old)), Value::Object(new)) => merge(old, new),
-            _ => {
-                body.insert(key.clone(), value.clone());
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,21 +109,5 @@ mod tests {
             Tokens::new(3)
         );
         assert_eq!(greater(Tokens::UNKNOWN, Tokens::new(1)), Tokens::new(1));
-    }
-
-    #[test]
-    fn extras_go_into_objects_and_replace_the_rest() {
-        let mut body = json!({"a": {"b": 1, "c": [1]}, "d": 2})
-            .as_object()
-            .unwrap()
-            .clone();
-        merge(
-            &mut body,
-            json!({"a": {"c": [2]}, "e": 3}).as_object().unwrap(),
-        );
-        assert_eq!(
-            Value::Object(body),
-            json!({"a": {"b": 1, "c": [2]}, "d": 2, "e": 3})
-        );
     }
 }

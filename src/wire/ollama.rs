@@ -3,15 +3,17 @@
 //! Source: `docs/api.md` of Ollama (November 2026). Arguments of calls are objects, calls have no ids,
 //! results are matched by `tool_name`, and a stream ends with an object whose `done` is true.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
+use super::chat;
 use super::error::Error;
 use super::json::{field, label, list, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, truncated};
 use super::tools::made_up_id;
 use super::types::{Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
-use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing};
+use super::write::{self, Object};
+use super::{Adapter, Headers, Outgoing, Target, bearer, classify, document, outgoing};
 use crate::router::FaultKind;
 use crate::units::Tokens;
 
@@ -38,48 +40,30 @@ impl Adapter for Ollama {
     }
 
     fn build(&self, request: &Request, target: &Target<'_>, stream: bool) -> Outgoing {
-        let mut messages = Vec::new();
-        if !request.system.is_empty() {
-            messages.push(json!({ "role": "system", "content": request.system }));
-        }
-        messages.extend(request.messages.iter().map(message));
-        let mut options = Map::new();
-        options.insert("num_predict".into(), request.output_cap.into());
-        if let Some(temperature) = request.temperature {
-            options.insert("temperature".into(), temperature.into());
-        }
-        if let Some(top_p) = request.top_p {
-            options.insert("top_p".into(), top_p.into());
-        }
-        let mut body = Map::new();
-        body.insert("model".into(), target.model.into());
-        body.insert("messages".into(), messages.into());
-        // Streaming is the default there, so it is always said.
-        body.insert("stream".into(), stream.into());
-        body.insert("options".into(), options.into());
-        if !request.tools.is_empty() {
-            let tools = request.tools.iter().map(|tool| {
-                json!({
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": tool.parameters,
-                    },
-                })
+        let body = write::body(NAME, request, |body| {
+            body.text("model", target.model);
+            body.list("messages", |messages| {
+                chat::system(request, messages);
+                for turn in &request.messages {
+                    messages.object(|object| message(turn, object));
+                }
             });
-            body.insert("tools".into(), tools.collect());
-        }
-        let headers = target
-            .credential()
-            .map(|key| ("authorization", format!("Bearer {key}")));
-        outgoing(
-            NAME,
-            request,
-            self.path.clone(),
-            headers.into_iter().collect(),
-            body,
-        )
+            // Streaming is the default there, so it is always said.
+            body.flag("stream", stream);
+            body.object("options", |options| {
+                options.number("num_predict", request.output_cap);
+                options.float("temperature", request.temperature);
+                options.float("top_p", request.top_p);
+            });
+            if !request.tools.is_empty() {
+                body.list("tools", |tools| {
+                    chat::function_tools(&request.tools, tools);
+                });
+            }
+        });
+        let bearer = bearer(target);
+        let headers = bearer.as_deref().map(|bearer| ("authorization", bearer));
+        outgoing(self.path.clone(), headers.as_slice(), body)
     }
 
     fn parse(&self, _: &Headers, body: &[u8]) -> Result<Response, Error> {
@@ -111,21 +95,34 @@ impl Adapter for Ollama {
     }
 }
 
-fn message(message: &Message) -> Value {
+fn message(message: &Message, turn: &mut Object<'_, '_>) {
     match message {
-        Message::User { text } => json!({ "role": "user", "content": text }),
-        Message::Assistant { text, tool_calls } => {
-            let mut turn = json!({ "role": "assistant", "content": text });
+        Message::User { text } => {
+            turn.word("role", "user");
+            turn.text("content", text);
+        }
+        Message::Assistant {
+            text, tool_calls, ..
+        } => {
+            turn.word("role", "assistant");
+            turn.text("content", text);
             if !tool_calls.is_empty() {
-                let calls = tool_calls.iter().map(|call| {
-                    json!({ "function": { "name": call.name, "arguments": call.arguments } })
+                turn.list("tool_calls", |calls| {
+                    for call in tool_calls {
+                        calls.object(|object| {
+                            object.object("function", |function| {
+                                function.text("name", &call.name);
+                                function.value("arguments", &call.arguments);
+                            });
+                        });
+                    }
                 });
-                turn["tool_calls"] = calls.collect();
             }
-            turn
         }
         Message::Tool { name, text, .. } => {
-            json!({ "role": "tool", "tool_name": name, "content": text })
+            turn.word("role", "tool");
+            turn.text("tool_name", name);
+            turn.text("content", text);
         }
     }
 }

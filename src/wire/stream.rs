@@ -16,6 +16,11 @@ use crate::router::FaultKind;
 /// Most bytes of a body that is read as a whole.
 pub const BODY_BYTES_MAX: usize = 32 << 20;
 
+/// Most bytes of all events of a stream together, so of the text, reasoning and arguments that are
+/// handed out as well. A server that never ends its answer is stopped here. Comments and names of events do not
+/// count: nothing of them is kept, and time limits end them.
+pub const STREAM_BYTES_MAX: usize = 64 << 20;
+
 /// How a body ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -86,6 +91,8 @@ pub(super) struct Sink {
     pub salt: String,
     /// The model that says it answers.
     pub model: Option<String>,
+    /// What goes back with the turn.
+    pub echo: Option<Echo>,
     /// What was odd.
     pub warnings: Vec<Warning>,
     /// Bytes of tool arguments handed out.
@@ -158,6 +165,7 @@ impl Sink {
             usage: self.usage,
             request_id: self.request_id.take(),
             model: self.model.take(),
+            echo: self.echo.take(),
             warnings: std::mem::take(&mut self.warnings),
         }));
     }
@@ -178,6 +186,8 @@ pub(super) struct Reader<D> {
     dialect: D,
     body: Body,
     sink: Sink,
+    /// Bytes of events or lines so far.
+    read_bytes: usize,
     /// Text, reasoning or a tool call has been handed out.
     shown: bool,
     /// `Ok` after the last event, the error after a failure.
@@ -193,6 +203,7 @@ impl<D: Dialect> Reader<D> {
                 request_id,
                 ..Sink::default()
             },
+            read_bytes: 0,
             shown: false,
             over: None,
         }
@@ -227,21 +238,19 @@ impl<D: Dialect> Reader<D> {
                 Ok(())
             }
             Body::Lines(held) => {
-                let mut lines = Vec::new();
+                let mut held = std::mem::take(held);
                 let mut rest = bytes;
                 while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
-                    held.extend_from_slice(&rest[..end]);
-                    lines.push(std::mem::take(held));
+                    extend_line(&mut held, &rest[..end])?;
+                    self.line(&held)?;
+                    if self.over.is_some() {
+                        return Ok(());
+                    }
+                    held.clear();
                     rest = &rest[end + 1..];
                 }
-                held.extend_from_slice(rest);
-                let too_long = held.len() > Limits::default().line_bytes;
-                for line in lines {
-                    self.line(&line)?;
-                }
-                if too_long {
-                    return Err(too_large("line", Limits::default().line_bytes));
-                }
+                extend_line(&mut held, rest)?;
+                self.body = Body::Lines(held);
                 Ok(())
             }
             Body::Sse(decoder) => {
@@ -324,6 +333,7 @@ impl<D: Dialect> Reader<D> {
     }
 
     fn line(&mut self, line: &[u8]) -> Result<(), Error> {
+        self.count(line.len())?;
         let line = bare(line);
         if line.is_empty() || self.over.is_some() {
             return Ok(());
@@ -334,7 +344,16 @@ impl<D: Dialect> Reader<D> {
         }
     }
 
+    fn count(&mut self, bytes: usize) -> Result<(), Error> {
+        self.read_bytes += bytes;
+        if self.read_bytes > STREAM_BYTES_MAX {
+            return Err(too_large("stream", STREAM_BYTES_MAX));
+        }
+        Ok(())
+    }
+
     fn frame(&mut self, frame: &Frame) -> Result<(), Error> {
+        self.count(frame.data.len())?;
         if let Some(error) = &frame.error {
             let object =
                 serde_json::from_str(error).unwrap_or_else(|_| Value::from(error.as_str()));
@@ -417,6 +436,16 @@ impl<D: Dialect> StreamParser for Reader<D> {
         let result = self.end(end);
         self.hand_over(result, events)
     }
+}
+
+/// Adds to a line that is not yet whole, bounded.
+fn extend_line(line: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
+    let limit = Limits::default().line_bytes;
+    if line.len() + bytes.len() > limit {
+        return Err(too_large("line", limit));
+    }
+    line.extend_from_slice(bytes);
+    Ok(())
 }
 
 /// Without white space and a byte order mark around it.

@@ -219,6 +219,7 @@ mod tests {
             usage: Usage::UNKNOWN,
             request_id: None,
             model: None,
+            echo: None,
             warnings: Vec::new(),
         }));
         let response: Response = collect(events).unwrap();

@@ -65,6 +65,8 @@ pub enum Message {
         text: String,
         /// The tools it asked for.
         tool_calls: Vec<ToolCall>,
+        /// [`Response::echo`] of the answer; `None` for a turn that no provider answered.
+        echo: Option<Echo>,
     },
     /// What a tool returned.
     Tool {
@@ -90,6 +92,7 @@ impl Message {
         Self::Assistant {
             text: response.text.clone(),
             tool_calls: response.tool_calls.clone(),
+            echo: response.echo.clone(),
         }
     }
 
@@ -178,7 +181,7 @@ fn marked(raw: &str) -> Map<String, Value> {
     object
 }
 
-/// Fields that go back to the provider with the call they came with, and to nobody else.
+/// Fields that go back to the provider with the call or the turn they came with, and to nobody else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Echo {
     /// [`Adapter::name`](super::Adapter::name) of the adapter that may send them.
@@ -318,6 +321,8 @@ pub struct Response {
     pub request_id: Option<String>,
     /// The model that says it answered.
     pub model: Option<String>,
+    /// What the provider wants back with the turn as a whole.
+    pub echo: Option<Echo>,
     /// What was odd.
     pub warnings: Vec<Warning>,
 }
@@ -334,6 +339,7 @@ impl Default for Response {
             usage: Usage::UNKNOWN,
             request_id: None,
             model: None,
+            echo: None,
             warnings: Vec::new(),
         }
     }
@@ -381,6 +387,8 @@ pub struct Finish {
     pub request_id: Option<String>,
     /// [`Response::model`].
     pub model: Option<String>,
+    /// [`Response::echo`].
+    pub echo: Option<Echo>,
     /// [`Response::warnings`].
     pub warnings: Vec<Warning>,
 }
@@ -420,6 +428,7 @@ impl Response {
             usage: self.usage,
             request_id: self.request_id,
             model: self.model,
+            echo: self.echo,
             warnings: self.warnings,
         }));
     }
@@ -481,6 +490,7 @@ impl Collector {
         response.usage = finish.usage;
         response.request_id = finish.request_id;
         response.model = finish.model;
+        response.echo = finish.echo;
         response.warnings = finish.warnings;
         note_malformed(&mut response);
         Some(response)

@@ -28,6 +28,7 @@ mod wire_ends;
 mod wire_errors;
 mod wire_hostile;
 mod wire_requests;
+mod wire_serving;
 mod wire_sse;
 mod workload_bad_data;
 mod workload_recorded;

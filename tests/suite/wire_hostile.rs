@@ -82,11 +82,7 @@ fn sound(adapter: &dyn Adapter, which: usize) -> Vec<u8> {
     match which % 4 {
         0 => adapter.render(&answer).pieces.concat(),
         1 => adapter.render_stream(&answer).pieces.concat(),
-        2 => adapter
-            .build(&request, &target, true)
-            .body
-            .to_string()
-            .into_bytes(),
+        2 => adapter.build(&request, &target, true).body,
         _ => {
             let kind = FaultKind::ALL[which % FaultKind::ALL.len()];
             adapter.render_fault(kind, "x").1.to_string().into_bytes()
