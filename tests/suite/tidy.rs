@@ -150,6 +150,7 @@ fn only_the_right_modules_read_clocks_open_files_or_print() {
         "std::time::Instant",
         "std::fs::",
         "std::net",
+        "std::process",
         "println!",
         "eprintln!",
         "HashMap",
@@ -159,11 +160,21 @@ fn only_the_right_modules_read_clocks_open_files_or_print() {
         "todo!(",
         "unimplemented!(",
     ];
+    // Who may what all the same.
+    let exempt = [(
+        "src/verify/command.rs",
+        // It runs a program that a policy names, and not for longer than it says.
+        ["std::process", "std::time::Instant"],
+    )];
     let mut wrong = Vec::new();
     for path in rust_files(&root().join("src")) {
         if ["cli", "main"].contains(&module(&path).as_str()) {
             continue;
         }
+        let may = |word: &str| {
+            let mut exempt = exempt.iter().filter(|(file, _)| path.ends_with(file));
+            exempt.any(|(_, words)| words.contains(&word))
+        };
         let text = std::fs::read_to_string(&path).unwrap();
         // Unit tests may read fixtures.
         let code = text.split("#[cfg(test)]").next().unwrap();
@@ -172,7 +183,7 @@ fn only_the_right_modules_read_clocks_open_files_or_print() {
             .filter(|line| !line.trim_start().starts_with("//"))
         {
             for word in forbidden {
-                if line.contains(word) {
+                if line.contains(word) && !may(word) {
                     wrong.push(format!("{}: `{word}` in: {}", path.display(), line.trim()));
                 }
             }
