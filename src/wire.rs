@@ -30,6 +30,7 @@ mod serve;
 pub mod sse;
 mod stream;
 mod tools;
+mod typed;
 mod types;
 mod write;
 

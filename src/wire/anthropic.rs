@@ -4,6 +4,9 @@
 //! (November 2026). `input_tokens` leaves out cached and cache-written tokens there; here it is the
 //! whole prompt. Counters of a stream are cumulative and may repeat.
 
+mod turns;
+
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::error::Error;
@@ -11,13 +14,16 @@ use super::json::{field, greater, sum, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, too_large};
 use super::tools::{Fragment, made_up_id};
-use super::types::{Echo, Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
-use super::write::{self, List};
+use super::typed::{self, Text, object};
+use super::types::{Echo, Request, Response, Stop, ToolCall, Usage, note_malformed};
+use super::write;
 use super::{
     Adapter, BODY_BYTES_MAX, Headers, Outgoing, Target, bearer, classify, document, outgoing,
 };
 use crate::router::FaultKind;
 use crate::units::Tokens;
+
+use turns::write_turns;
 
 pub(super) const NAME: &str = "anthropic";
 
@@ -92,7 +98,10 @@ impl Adapter for Anthropic {
     }
 
     fn parse(&self, headers: &Headers, body: &[u8]) -> Result<Response, Error> {
-        let mut response = whole(&document(body)?)?;
+        let mut response = match short(body) {
+            Some(response) => response,
+            None => whole(&document(body)?)?,
+        };
         response.request_id = headers.get("request-id").map(str::to_owned);
         Ok(response)
     }
@@ -120,72 +129,6 @@ impl Adapter for Anthropic {
 
     fn render_fault_frame(&self, kind: FaultKind, message: &str) -> Vec<u8> {
         serve::frame("error", &self.render_fault(kind, message).1)
-    }
-}
-
-/// Turns as typed blocks. Results of one round of tools travel in one user turn.
-fn write_turns(messages: &[Message], turns: &mut List<'_>) {
-    let both_results =
-        |a: &Message, b: &Message| matches!((a, b), (Message::Tool { .. }, Message::Tool { .. }));
-    for round in messages.chunk_by(both_results) {
-        match &round[0] {
-            Message::User { text } => turns.object(|turn| {
-                turn.word("role", "user");
-                turn.text("content", text);
-            }),
-            // Empty text blocks and empty turns are refused.
-            Message::Assistant {
-                text, tool_calls, ..
-            } if text.is_empty() && tool_calls.is_empty() => {}
-            Message::Assistant {
-                text, tool_calls, ..
-            } => turns.object(|turn| {
-                turn.word("role", "assistant");
-                turn.list("content", |blocks| write_answer(text, tool_calls, blocks));
-            }),
-            Message::Tool { .. } => turns.object(|turn| {
-                turn.word("role", "user");
-                turn.list("content", |blocks| {
-                    for result in round {
-                        write_result(result, blocks);
-                    }
-                });
-            }),
-        }
-    }
-}
-
-fn write_answer(text: &str, tool_calls: &[ToolCall], blocks: &mut List<'_>) {
-    // Thinking comes first, or a turn with calls is refused.
-    for call in tool_calls {
-        let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME);
-        if let Some(Value::Array(kept)) = echo.and_then(|echo| echo.fields.get(THINKING)) {
-            kept.iter().for_each(|block| blocks.value(block));
-        }
-    }
-    if !text.is_empty() {
-        blocks.object(|block| {
-            block.word("type", "text");
-            block.text("text", text);
-        });
-    }
-    for call in tool_calls {
-        blocks.object(|block| {
-            block.word("type", "tool_use");
-            block.text("id", &call.id);
-            block.text("name", &call.name);
-            block.value("input", &call.arguments);
-        });
-    }
-}
-
-fn write_result(message: &Message, blocks: &mut List<'_>) {
-    if let Message::Tool { call_id, text, .. } = message {
-        blocks.object(|block| {
-            block.word("type", "tool_result");
-            block.text("tool_use_id", call_id);
-            block.text("content", text);
-        });
     }
 }
 
@@ -248,7 +191,94 @@ impl Counters {
     }
 }
 
-fn whole(body: &Value) -> Result<Response, Error> {
+object! {
+    /// A whole answer of everyday shape.
+    'de Plain<'de> {
+        model: Text<'de> = "model",
+        content: Vec<PlainBlock<'de>> = "content",
+        stop_reason: Text<'de> = "stop_reason",
+        usage: PlainUsage = "usage",
+        error: IgnoredAny = "error",
+    }
+}
+
+object! {
+    'de PlainBlock<'de> {
+        type_: Text<'de> = "type",
+        text: Text<'de> = "text",
+    }
+}
+
+object! {
+    'de PlainUsage {
+        input: u64 = "input_tokens",
+        cache_write: u64 = "cache_creation_input_tokens",
+        cached: u64 = "cache_read_input_tokens",
+        output: u64 = "output_tokens",
+        details: PlainDetails = "output_tokens_details",
+    }
+}
+
+object! {
+    'de PlainDetails {
+        reasoning: u64 = "thinking_tokens",
+    }
+}
+
+object! {
+    /// A piece of a block, by far the most frequent event of a stream.
+    'de PlainEvent<'de> {
+        type_: Text<'de> = "type",
+        delta: PlainDelta<'de> = "delta",
+        error: IgnoredAny = "error",
+    }
+}
+
+object! {
+    'de PlainDelta<'de> {
+        type_: Text<'de> = "type",
+        text: Text<'de> = "text",
+    }
+}
+
+/// What [`whole`] says of a body of everyday shape, and `None` of any other.
+pub(super) fn short(body: &[u8]) -> Option<Response> {
+    typed::read(body).and_then(plain)
+}
+
+/// A whole answer of everyday shape: text and nothing else. It means what [`whole`] says.
+fn plain(body: Plain<'_>) -> Option<Response> {
+    let mut said: Option<String> = None;
+    for block in body.content.filter(|_| body.error.is_none())? {
+        if Text::filled(&block.type_) != Some("text") {
+            return None;
+        }
+        match (&mut said, block.text) {
+            (Some(said), Some(more)) => said.push_str(&more.0),
+            (None, more) => said = Text::kept(more),
+            (Some(_), None) => {}
+        }
+    }
+    let usage = body.usage.unwrap_or_default();
+    let counters = Counters {
+        input: typed::tokens(usage.input),
+        cache_write: typed::tokens(usage.cache_write),
+        cached: typed::tokens(usage.cached),
+        output: typed::tokens(usage.output),
+        reasoning: typed::tokens(usage.details.unwrap_or_default().reasoning),
+    };
+    let raw_stop = Text::kept(body.stop_reason);
+    Some(Response {
+        text: said.unwrap_or_default(),
+        usage: counters.usage(),
+        stop: raw_stop.as_deref().map_or(Stop::Other, stop_of),
+        raw_stop,
+        model: Text::kept(body.model),
+        ..Response::default()
+    })
+}
+
+pub(super) fn whole(body: &Value) -> Result<Response, Error> {
     if classify::is_error(body) {
         return Err(classify::in_body(body));
     }
@@ -333,7 +363,7 @@ fn arguments(block: &Value) -> String {
 
 /// Events of a stream.
 #[derive(Default)]
-struct Events {
+pub(super) struct Events {
     counters: Counters,
     /// Calls whose block began with a filled `input`, by block index, in case no pieces follow.
     whole_inputs: Vec<(u64, String)>,
@@ -491,6 +521,20 @@ impl Dialect for Events {
         }
         sink.usage = self.counters.usage();
         Ok(if self.stopped { Flow::Last } else { Flow::More })
+    }
+
+    fn short(&mut self, name: &str, event: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
+        if !matches!(name, "" | "content_block_delta") {
+            return None;
+        }
+        let event: PlainEvent<'_> = typed::read(event.as_bytes())?;
+        let is_delta = Text::filled(&event.type_).unwrap_or(name) == "content_block_delta";
+        let delta = event.delta.filter(|_| is_delta && event.error.is_none())?;
+        if Text::filled(&delta.type_) != Some("text_delta") || self.stopped {
+            return None;
+        }
+        sink.text(Text::filled(&delta.text).unwrap_or(""));
+        Some(Ok(Flow::More))
     }
 
     fn whole(&self, body: &Value) -> Result<Response, Error> {

@@ -64,6 +64,17 @@ pub(super) trait Dialect {
     /// One object of the stream. `name` is the event's name, if it has one.
     fn chunk(&mut self, name: &str, chunk: &Value, sink: &mut Sink) -> Result<Flow, Error>;
 
+    /// The same from the text of an object of everyday shape. `None` leaves it to
+    /// [`chunk`](Self::chunk), and `sink` as it was.
+    fn short(
+        &mut self,
+        _name: &str,
+        _chunk: &str,
+        _sink: &mut Sink,
+    ) -> Option<Result<Flow, Error>> {
+        None
+    }
+
     /// A whole answer, sent although a stream was asked for.
     fn whole(&self, body: &Value) -> Result<Response, Error>;
 
@@ -338,6 +349,12 @@ impl<D: Dialect> Reader<D> {
         if line.is_empty() || self.over.is_some() {
             return Ok(());
         }
+        let short = std::str::from_utf8(line)
+            .ok()
+            .and_then(|line| self.dialect.short("", line, &mut self.sink));
+        if let Some(flow) = short {
+            return self.flow(flow?);
+        }
         match serde_json::from_slice::<Value>(line) {
             Ok(object) => self.object("", &object),
             Err(_) => Err(malformed()),
@@ -368,6 +385,12 @@ impl<D: Dialect> Reader<D> {
             }
             return Err(truncated());
         }
+        if let Some(flow) = self
+            .dialect
+            .short(&frame.event, &frame.data, &mut self.sink)
+        {
+            return self.flow(flow?);
+        }
         match serde_json::from_str::<Value>(&frame.data) {
             Ok(object) => self.object(&frame.event, &object),
             // A named event that nobody knows may hold anything.
@@ -382,6 +405,10 @@ impl<D: Dialect> Reader<D> {
 
     fn object(&mut self, name: &str, object: &Value) -> Result<(), Error> {
         let flow = self.dialect.chunk(name, object, &mut self.sink)?;
+        self.flow(flow)
+    }
+
+    fn flow(&mut self, flow: Flow) -> Result<(), Error> {
         if flow == Flow::Last {
             self.complete();
         }
