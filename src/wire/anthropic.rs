@@ -13,7 +13,7 @@ use super::error::Error;
 use super::json::{field, greater, sum, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, too_large};
-use super::tools::{Fragment, made_up_id};
+use super::tools::{Fragment, check_number, made_up_id};
 use super::typed::{self, Text, object};
 use super::types::{Echo, Request, Response, Stop, ToolCall, Usage, note_malformed};
 use super::write;
@@ -309,6 +309,7 @@ pub(super) fn whole(body: &Value) -> Result<Response, Error> {
                     echo: kept(&mut thinking),
                     ..ToolCall::new(id, name, raw)
                 });
+                check_number(response.tool_calls.len())?;
             }
             // Blocks of tools that ran at the provider, and those not yet invented.
             _ => {}
@@ -356,19 +357,36 @@ fn append(block: &mut Value, name: &str, more: &str) {
     }
 }
 
+fn index_of(event: &Value) -> Option<u64> {
+    event.get("index").and_then(Value::as_u64)
+}
+
 /// The input of a call as text.
 fn arguments(block: &Value) -> String {
     field(block, "input").map_or_else(String::new, Value::to_string)
+}
+
+/// A block that is a call.
+struct CallBlock {
+    /// The block's index.
+    block: u64,
+    /// The block's id.
+    id: String,
+    /// The number of the call.
+    call: u64,
+    /// A filled `input` with which the block began, in case no pieces follow.
+    input: Option<String>,
 }
 
 /// Events of a stream.
 #[derive(Default)]
 pub(super) struct Events {
     counters: Counters,
-    /// Calls whose block began with a filled `input`, by block index, in case no pieces follow.
-    whole_inputs: Vec<(u64, String)>,
-    /// Indices of blocks that are calls for the caller; tools that run at the provider stream pieces, too.
-    call_blocks: Vec<u64>,
+    /// Blocks that are calls for the caller; tools that run at the provider stream pieces, too.
+    call_blocks: Vec<CallBlock>,
+    /// The index of the block that began last: where a gateway leaves indices out, pieces belong to it.
+    current: u64,
+    has_blocks: bool,
     /// Blocks of thinking since the last call, the last one perhaps unfinished.
     thinking: Vec<Value>,
     thinking_bytes: usize,
@@ -377,10 +395,16 @@ pub(super) struct Events {
 
 impl Events {
     fn block_start(&mut self, event: &Value, sink: &mut Sink) -> Result<(), Error> {
-        let index = event.get("index").and_then(Value::as_u64);
         let Some(block) = field(event, "content_block") else {
             return Ok(());
         };
+        // Without an index it is another block than those before, never the first of them.
+        self.current = match index_of(event) {
+            Some(index) => index,
+            None if self.has_blocks => self.current.wrapping_add(1),
+            None => 0,
+        };
+        self.has_blocks = true;
         match text(block, "type").unwrap_or("") {
             "text" => sink.text(text(block, "text").unwrap_or("")),
             "thinking" => {
@@ -389,23 +413,31 @@ impl Events {
             }
             "redacted_thinking" => self.keep(block)?,
             "tool_use" => {
+                let id = text(block, "id").unwrap_or("").to_owned();
+                let known = |one: &CallBlock| one.block == self.current && one.id == id;
+                if !id.is_empty() && self.call_blocks.iter().any(known) {
+                    return Ok(()); // said twice
+                }
                 // `input` is an empty placeholder here; it must not become the start of the
                 // arguments (litellm#4537). A filled one counts if no pieces follow.
                 let filled = field(block, "input")
                     .and_then(Value::as_object)
                     .is_some_and(|input| !input.is_empty());
-                if filled {
-                    self.whole_inputs
-                        .push((index.unwrap_or(0), arguments(block)));
-                }
-                self.call_blocks.push(index.unwrap_or(0));
+                let call = sink.calls();
+                // Every block is a call of its own, whatever its index claims.
                 sink.call(Fragment {
-                    index: Some(index.unwrap_or(0)),
-                    id: text(block, "id").unwrap_or("").to_owned(),
+                    index: Some(call),
+                    id: id.clone(),
                     name: text(block, "name").unwrap_or("").to_owned(),
                     echo: kept(&mut self.thinking),
                     ..Fragment::default()
                 })?;
+                self.call_blocks.push(CallBlock {
+                    block: self.current,
+                    id,
+                    call,
+                    input: filled.then(|| arguments(block)),
+                });
             }
             _ => {}
         }
@@ -413,7 +445,7 @@ impl Events {
     }
 
     fn block_delta(&mut self, event: &Value, sink: &mut Sink) -> Result<(), Error> {
-        let index = event.get("index").and_then(Value::as_u64);
+        let index = index_of(event).unwrap_or(self.current);
         let Some(delta) = field(event, "delta") else {
             return Ok(());
         };
@@ -427,11 +459,11 @@ impl Events {
             "signature_delta" => self.grow("signature", text(delta, "signature").unwrap_or(""))?,
             "input_json_delta" => {
                 let piece = text(delta, "partial_json").unwrap_or("");
-                let index = index.unwrap_or(0);
-                if !piece.is_empty() && self.call_blocks.contains(&index) {
-                    self.whole_inputs.retain(|(block, _)| *block != index);
+                let block = self.call_blocks.iter_mut().rfind(|one| one.block == index);
+                if let Some(block) = block.filter(|_| !piece.is_empty()) {
+                    block.input = None;
                     sink.call(Fragment {
-                        index: Some(index),
+                        index: Some(block.call),
                         arguments: piece.to_owned(),
                         ..Fragment::default()
                     })?;
@@ -467,18 +499,17 @@ impl Events {
     }
 
     fn block_stop(&mut self, index: Option<u64>, sink: &mut Sink) -> Result<(), Error> {
-        let ended = |block: u64| index.is_none_or(|index| index == block);
-        let (now, later) = std::mem::take(&mut self.whole_inputs)
-            .into_iter()
-            .partition(|(block, _)| ended(*block));
-        self.whole_inputs = later;
-        let now: Vec<(u64, String)> = now;
-        for (block, input) in now {
-            sink.call(Fragment {
-                index: Some(block),
-                arguments: input,
-                ..Fragment::default()
-            })?;
+        for block in &mut self.call_blocks {
+            if index.is_some_and(|index| index != block.block) {
+                continue;
+            }
+            if let Some(input) = block.input.take() {
+                sink.call(Fragment {
+                    index: Some(block.call),
+                    arguments: input,
+                    ..Fragment::default()
+                })?;
+            }
         }
         Ok(())
     }
@@ -502,7 +533,8 @@ impl Dialect for Events {
             "content_block_start" => self.block_start(event, sink)?,
             "content_block_delta" => self.block_delta(event, sink)?,
             "content_block_stop" => {
-                self.block_stop(event.get("index").and_then(Value::as_u64), sink)?;
+                let index = index_of(event).unwrap_or(self.current);
+                self.block_stop(Some(index), sink)?;
             }
             "message_delta" => {
                 self.counters.see(event);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::error::Error;
 use super::json::{field, joined, label, latest, list, text, tokens};
 use super::stream::{Dialect, Flow, Sink, malformed};
-use super::tools::{Fragment, made_up_id};
+use super::tools::{Fragment, TOOL_CALLS_MAX, check_number, made_up_id};
 use super::typed::{self, AtMostOne, Text, object};
 use super::types::{Message, Request, Response, Stop, ToolCall, ToolSpec, Usage, note_malformed};
 use super::write::{self, List, Object};
@@ -196,6 +196,7 @@ fn fragments(message: &Value) -> Vec<Fragment> {
     let mut found: Vec<Fragment> = list(message, "tool_calls")
         .iter()
         .filter(|call| call.is_object())
+        .take(TOOL_CALLS_MAX + 1)
         .map(|call| {
             let function = field(call, "function").unwrap_or(call);
             Fragment {
@@ -308,7 +309,8 @@ impl<'de> Plain<'de> {
 impl PlainMessage<'_> {
     fn is_plain(&self) -> bool {
         let calls = self.tool_calls.as_deref().unwrap_or_default();
-        self.function_call.is_none() && calls.iter().all(|call| call.function.is_some())
+        let few = calls.len() <= TOOL_CALLS_MAX;
+        few && self.function_call.is_none() && calls.iter().all(|call| call.function.is_some())
     }
 
     /// Text and reasoning, as [`words`] finds them.
@@ -384,7 +386,9 @@ pub(super) fn whole(body: &Value) -> Result<Response, Error> {
     let choice = choice(body).ok_or_else(malformed)?;
     let message = field(choice, "message").ok_or_else(malformed)?;
     let salt = label(body, "id").unwrap_or_default();
-    let tool_calls = calls(&salt, fragments(message).into_iter());
+    let fragments = fragments(message);
+    check_number(fragments.len())?;
+    let tool_calls = calls(&salt, fragments.into_iter());
     let (said, thought) = words(message);
     Ok(response(
         said,

@@ -13,7 +13,7 @@ use super::error::Error;
 use super::json::{either, field, latest, list, sum, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed};
-use super::tools::made_up_id;
+use super::tools::{check_number, made_up_id};
 use super::typed::{self, AtMostOne, Text, object};
 use super::types::{Echo, Request, Response, Stop, ToolCall, Usage, Warning, note_malformed};
 use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing, percent, write};
@@ -284,6 +284,7 @@ pub(super) fn whole(body: &Value) -> Result<Response, Error> {
                 echo,
                 ..ToolCall::new(id, name, arguments)
             });
+            check_number(response.tool_calls.len())?;
         } else if is_thought(part) {
             response
                 .reasoning

@@ -11,7 +11,7 @@ use super::error::Error;
 use super::json::{field, label, list, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, truncated};
-use super::tools::made_up_id;
+use super::tools::{TOOL_CALLS_MAX, check_number, made_up_id};
 use super::typed::{self, Text, object};
 use super::types::{Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
 use super::write::{self, Object};
@@ -171,6 +171,7 @@ pub(super) fn calls(message: &Value) -> Vec<(String, String, String)> {
                 arguments,
             ))
         })
+        .take(TOOL_CALLS_MAX + 1)
         .collect()
 }
 
@@ -184,7 +185,9 @@ pub(super) fn whole(body: &Value) -> Result<Response, Error> {
         return Err(classify::in_body(body));
     }
     let message = field(body, "message").ok_or_else(malformed)?;
-    let tool_calls: Vec<ToolCall> = calls(message)
+    let found = calls(message);
+    check_number(found.len())?;
+    let tool_calls: Vec<ToolCall> = found
         .into_iter()
         .enumerate()
         .map(|(number, (id, name, raw))| {

@@ -14,12 +14,13 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
 
+use super::json::is_small;
 use super::stream::BODY_BYTES_MAX;
 use crate::units::Tokens;
 
 /// An object of that type, if `body` is one through and through.
 pub(super) fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Option<T> {
-    if body.len() > BODY_BYTES_MAX {
+    if body.len() > BODY_BYTES_MAX || !is_small(body) {
         return None;
     }
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
