@@ -29,6 +29,25 @@ pub enum ProviderKind {
     Gemini,
     /// An OpenAI-compatible server.
     Compatible,
+    /// Ollama's own chat API.
+    Ollama,
+}
+
+impl ProviderKind {
+    /// All of them, by the name that files use; it is also the name of the wire adapter.
+    pub const ALL: [(&str, Self); 5] = [
+        ("openai", Self::OpenAi),
+        ("anthropic", Self::Anthropic),
+        ("gemini", Self::Gemini),
+        ("compatible", Self::Compatible),
+        ("ollama", Self::Ollama),
+    ];
+
+    /// The name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        Self::ALL[self as usize].0
+    }
 }
 
 /// Who runs a route.

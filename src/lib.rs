@@ -18,7 +18,7 @@
 //! | [`catalogue`] | `routes.toml`: what each route costs, reads and may see; how the router behaves |
 //! | [`workload`] | the traffic and the truth about it: drawn from a model, or recorded |
 //! | [`wire`] | normalised requests and answers, and an adapter per provider's dialect; pure, sends nothing |
-//! | [`verify`] | verifiers of an answer |
+//! | [`verify`] | who looks at an answer before it is served: rates, checks, judges |
 //! | [`policy`] | given what may be known about a request: which routes should try, in which order |
 //! | [`standin`] | who answers instead of a provider: today, rows of a table |
 //! | [`sim`] | every policy on the same requests, tallied in integers |
@@ -97,6 +97,7 @@
 //!     replicates: 1,
 //!     baseline: None, // the most accurate single route
 //!     controls: true,
+//!     stage: None,
 //! };
 //! let results = sim::run(&experiment, &mut found, &|_done| {}, &AtomicBool::new(false))
 //!     .expect("the three files fit each other");

@@ -10,9 +10,11 @@ mod episode;
 mod explain;
 mod lab;
 mod plain;
+mod stage;
 mod tallying;
 
 pub use explain::{Explanation, explain};
+pub use stage::{Fidelity, Stage, Trace};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -60,12 +62,16 @@ pub struct Contestant {
     /// The unit (`user`, `tenant`, …) whose requests share one draw of the policy, if any do: its
     /// numbers then depend on the luck of few draws, which more requests of the same units do not even out.
     pub sticks_to: Option<&'static str>,
+    /// Kinds of the verifiers that look at its answers.
+    pub verifiers: Vec<&'static str>,
     /// `Some(route)` for the control `always-<route>`.
     pub always: Option<u16>,
     /// Why its metrics cannot be computed on this data, if so (its tallies are then empty).
     pub unavailable: Option<String>,
     /// One tally per replicate.
     pub tallies: Vec<Tally>,
+    /// One trace per replicate, if the experiment was staged; the oracle, which sends nothing, has none.
+    pub traces: Vec<Trace>,
     /// `pairs[b][r]`: against `Results::baselines[b]`, in replicate r.
     pub pairs: Vec<Vec<PairTally>>,
 }
@@ -114,6 +120,9 @@ pub struct Experiment<'a> {
     pub baseline: Option<&'a str>,
     /// Whether the controls take part. A comparison that people read always has them.
     pub controls: bool,
+    /// Send requests one after the other through stand-ins, with faults; `None` for tables that answer
+    /// at once.
+    pub stage: Option<&'a Stage>,
 }
 
 /// Why there are no results.
@@ -123,6 +132,8 @@ pub enum Stopped {
     Invalid(Diagnostics),
     /// The caller raised the flag.
     Interrupted,
+    /// Something failed that is nobody's input: a socket could not be opened, or broke.
+    Failed(String),
 }
 
 /// Names of everybody who will take part, in the order of [`Results::contestants`], or what does not fit
@@ -180,10 +191,13 @@ pub fn run(
             "only the first {requests} of {rows} rows were used; if the file is sorted they are no fair sample"
         ));
     }
+    if let Some(stage) = experiment.stage {
+        results.notes.push(stage.in_words());
+    }
     let mut first = Some(first);
     for replicate in 0..replicates {
         // Warnings are the same in every replicate, so only the first one's are kept.
-        let field = first.take().unwrap_or_else(|| {
+        let mut field = first.take().unwrap_or_else(|| {
             Field::build(experiment, &world, replicate, &mut Diagnostics::default())
         });
         let key = DrawKey {
@@ -191,17 +205,29 @@ pub fn run(
             domain: Domain::Traffic,
             replicate,
         };
-        let sums = run_field(
-            &world,
-            &field,
-            &results.baselines,
-            key,
-            requests,
-            tick,
-            stop,
-        );
+        let (sums, traces) = match experiment.stage {
+            None => {
+                let baselines = &results.baselines;
+                let sums = run_field(&world, &field, baselines, key, requests, tick, stop);
+                (sums, Vec::new())
+            }
+            Some(stage) => stage::run_field(
+                stage,
+                &world,
+                &mut field,
+                &results.baselines,
+                key,
+                requests,
+                tick,
+                stop,
+            )
+            .map_err(Stopped::Failed)?,
+        };
         if stop.load(Ordering::Relaxed) {
             return Err(Stopped::Interrupted);
+        }
+        for (contestant, trace) in results.contestants.iter_mut().zip(traces) {
+            contestant.traces.extend(trace);
         }
         for ((contestant, tally), pairs) in results
             .contestants
@@ -300,6 +326,12 @@ fn prepare<'a>(
                 ))
                 .help("rename the policy's file: its name is the policy's name"),
             );
+        }
+        for verifier in policy.spec.verifiers() {
+            for mut unfit in verifier.unfit_for_stand_ins() {
+                unfit.message = format!("policy `{}`: {}", policy.name, unfit.message);
+                wrong.push(unfit);
+            }
         }
         let mut said: Vec<RouteId> = Vec::new();
         for route in policy.spec.routes() {

@@ -285,11 +285,13 @@ fn mixed_row(
         policy: name.to_owned(),
         kind: kind.to_owned(),
         control: true,
+        verifiers: Vec::new(),
         mix: None,
         unavailable: None,
         metrics,
         final_share,
         known: Known::default(),
+        traces: Vec::new(),
         notes: recipe.note.iter().cloned().collect(),
     }
 }

@@ -5,7 +5,7 @@ use super::mixes;
 use super::notes;
 use super::require::Measure;
 use super::sample::{Pooling, draws_once};
-use crate::sim::{Contestant, Results};
+use crate::sim::{Contestant, Results, Trace};
 use crate::stats::{Estimate, Tally};
 
 /// A policy or a control with everything measured of it.
@@ -17,6 +17,8 @@ pub struct Row {
     pub kind: String,
     /// Whether it is a control rather than a policy under test.
     pub control: bool,
+    /// Kinds of the verifiers that look at its answers.
+    pub verifiers: Vec<&'static str>,
     /// Set on the two mixes that stand beside a policy.
     pub mix: Option<Mix>,
     /// Why nothing could be measured, if so.
@@ -27,6 +29,8 @@ pub struct Row {
     pub final_share: Vec<Estimate>,
     /// On how many requests the numbers stand.
     pub known: Known,
+    /// What the router did, one trace per replicate, if requests went one after the other.
+    pub traces: Vec<Trace>,
     /// What to know about this row.
     pub notes: Vec<String>,
 }
@@ -126,11 +130,13 @@ impl Row {
             policy,
             kind: kind.to_owned(),
             control,
+            verifiers: Vec::new(),
             mix: None,
             unavailable: Some(reason.to_owned()),
             metrics: vec![Estimate::unknown(level); METRICS.len()],
             final_share: vec![Estimate::unknown(level); routes],
             known: Known::default(),
+            traces: Vec::new(),
             notes: vec![format!("not available: {reason}")],
         }
     }
@@ -174,6 +180,7 @@ fn row(results: &Results, contestant: &Contestant, total: &Tally, pooling: &Pool
         policy: contestant.name.clone(),
         kind: contestant.kind.to_owned(),
         control: contestant.control,
+        verifiers: contestant.verifiers.clone(),
         mix: None,
         unavailable: None,
         metrics: METRICS
@@ -193,6 +200,7 @@ fn row(results: &Results, contestant: &Contestant, total: &Tally, pooling: &Pool
             graded: pooling.count(total.graded),
             costed: pooling.count(total.costed),
         },
+        traces: contestant.traces.clone(),
         notes: notes::of_row(contestant, total, pooling),
     }
 }

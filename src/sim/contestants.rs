@@ -47,12 +47,21 @@ impl Runner {
     }
 }
 
+/// The verifiers of all contestants.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Verifiers {
+    pub(super) all: Vec<Verifier>,
+    /// By contestant: where its verifiers begin.
+    pub(super) offsets: Vec<usize>,
+}
+
 struct Entrant {
     name: String,
     kind: &'static str,
     control: bool,
     trained: bool,
     sticks_to: Option<&'static str>,
+    verifiers: Vec<&'static str>,
     always: Option<u16>,
     unavailable: Option<String>,
     runner: Runner,
@@ -87,6 +96,12 @@ impl Field {
                 control: false,
                 trained: policy.spec.trains(&experiment.workload.tasks),
                 sticks_to: policy.spec.sticks_to().map(Unit::name),
+                verifiers: policy
+                    .spec
+                    .verifiers()
+                    .iter()
+                    .map(|one| one.name())
+                    .collect(),
                 always: None,
                 unavailable: None,
                 runner,
@@ -114,6 +129,18 @@ impl Field {
         self.runners().any(Runner::stateful)
     }
 
+    /// The verifiers of everybody, in one list.
+    pub(super) fn verifiers(&self) -> Verifiers {
+        let mut verifiers = Verifiers::default();
+        for runner in self.runners() {
+            verifiers.offsets.push(verifiers.all.len());
+            if let Runner::Policy { verifiers: own, .. } = runner {
+                verifiers.all.extend_from_slice(own);
+            }
+        }
+        verifiers
+    }
+
     /// The rows of the results, still without tallies.
     pub(super) fn contestants(&self, baselines: usize) -> Vec<Contestant> {
         self.0
@@ -124,9 +151,11 @@ impl Field {
                 control: entrant.control,
                 trained: entrant.trained,
                 sticks_to: entrant.sticks_to,
+                verifiers: entrant.verifiers.clone(),
                 always: entrant.always,
                 unavailable: entrant.unavailable.clone(),
                 tallies: Vec::new(),
+                traces: Vec::new(),
                 pairs: vec![Vec::new(); baselines],
             })
             .collect()
@@ -238,6 +267,7 @@ fn controls(experiment: &Experiment<'_>, world: &World<'_>, labs: &[WorldLab<'_>
         control: true,
         trained: false,
         sticks_to: None,
+        verifiers: Vec::new(),
         always: None,
         unavailable: None,
         runner,

@@ -252,6 +252,8 @@ fn run_slice(
                     let answering = Answering {
                         outcomes: &scratch.outcomes,
                         verifiers,
+                        batch,
+                        world,
                     };
                     let outcomes = column.begin_outcomes();
                     decide(
@@ -304,7 +306,9 @@ fn decide(
     let mut unseen = VerifierCounts::default();
     let mut unpriced = 0;
     // Failures cannot happen here, so what holds before the slice holds all through it.
-    let instant = router.is_instant();
+    // A judge's call is made step by step: it may be barred from what the judged route may see.
+    let judged = answering.verifiers.iter().any(|one| one.judge().is_some());
+    let instant = router.is_instant() && !judged;
     let last = per_fold.len() - 1;
     for i in 0..asks.len() {
         let fold = folds.get(i).map_or(0, |fold| usize::from(*fold).min(last));
@@ -344,7 +348,7 @@ fn decide(
 }
 
 #[inline(never)]
-fn add_mirror(tally: &mut Tally, copy: &Outcome) {
+pub(super) fn add_mirror(tally: &mut Tally, copy: &Outcome) {
     tally.mirror_calls += u64::from(copy.calls());
     if copy.cost != COST_UNKNOWN {
         tallying::grow(&mut tally.mirror_cost_sum, i128::from(copy.cost));
@@ -357,7 +361,12 @@ fn add_mirror(tally: &mut Tally, copy: &Outcome) {
 
 /// The best grade among the routes that can serve, ties to the cheaper. A route without a grade might
 /// have been the best one; unless a route that is no dearer was right, nothing can be said.
-fn oracle(world: &World<'_>, view: &Outcomes, asks: &Asks<'_>, outcomes: &mut Vec<Outcome>) {
+pub(super) fn oracle(
+    world: &World<'_>,
+    view: &Outcomes,
+    asks: &Asks<'_>,
+    outcomes: &mut Vec<Outcome>,
+) {
     for i in 0..asks.len() {
         let need = asks.need(i);
         let mut best: Option<Outcome> = None;

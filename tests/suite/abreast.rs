@@ -7,6 +7,7 @@ use routelab::catalogue::{Catalogue, Requirement};
 use routelab::policy::{Ask, Asks, Decision, KINDS, NoLab, Policy, PolicyFile, Setup, Spec, Why};
 use routelab::router::{Regions, RouteId};
 use routelab::units::Tokens;
+use routelab::verify::Verifier;
 use routelab::workload::Workload;
 
 use crate::given::{catalogue_of, policies, policy_of, project, routes, run, workload};
@@ -32,6 +33,10 @@ impl Spec for OneByOne {
 
     fn routes(&self) -> Vec<RouteId> {
         self.0.routes()
+    }
+
+    fn verifiers(&self) -> Vec<&Verifier> {
+        self.0.verifiers()
     }
 }
 
@@ -78,6 +83,14 @@ fn tallies_and_pairs_are_the_same_as_one_by_one() {
         (
             "strict",
             "[cascade]\norder = [\"medium\", \"small\"]\nverifier.simulated = { accept_if_correct = 1.0, accept_if_wrong = 0.0 }\n",
+        ),
+        (
+            "checked",
+            "[cascade]\norder = [\"small\", \"medium\", \"large\"]\nverifier.exact = { text = \"yes\", simulate = { passes = \"yes\", fails = \"no\", pass_if_correct = 0.9, pass_if_wrong = 0.25 } }\n",
+        ),
+        (
+            "judged",
+            "[cascade]\norder = [\"small\", \"large\"]\nverifier.judge = { route = \"medium\", question = \"Right?\", simulate = { accept_if_correct = 0.9, accept_if_wrong = 0.25 } }\n",
         ),
         (
             "fallback",
