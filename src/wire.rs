@@ -30,6 +30,7 @@ mod serve;
 pub mod sse;
 mod stream;
 mod tools;
+mod typed;
 mod types;
 mod write;
 
@@ -242,7 +243,7 @@ fn document(body: &[u8]) -> Result<Value, Error> {
         ));
     }
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    let value: Value = serde_json::from_slice(body).map_err(|_| stream::malformed())?;
+    let value = json::parse(body)?;
     // Before anything else: an error object may come with status 200.
     if classify::is_error(&value) {
         return Err(classify::in_body(&value));

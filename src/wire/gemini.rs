@@ -4,20 +4,24 @@
 //! in camel and in snake case: both are in use. `candidatesTokenCount` leaves out thoughts there; here
 //! output is everything billed. A `thoughtSignature` goes back with its call, or the next turn is a 400.
 
+mod turns;
+
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::error::Error;
 use super::json::{either, field, latest, list, sum, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed};
-use super::tools::made_up_id;
-use super::types::{
-    Echo, Message, Request, Response, Stop, ToolCall, ToolSpec, Usage, Warning, note_malformed,
-};
-use super::write::List;
+use super::tools::{check_number, made_up_id};
+use super::typed::{self, AtMostOne, Text, object};
+use super::types::{Echo, Request, Response, Stop, ToolCall, Usage, Warning, note_malformed};
 use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing, percent, write};
 use crate::router::FaultKind;
 use crate::units::Tokens;
+
+pub(super) use turns::signed;
+use turns::{write_text, write_tools, write_turns};
 
 pub(super) const NAME: &str = "gemini";
 
@@ -79,7 +83,10 @@ impl Adapter for Gemini {
     }
 
     fn parse(&self, _: &Headers, body: &[u8]) -> Result<Response, Error> {
-        whole(&document(body)?)
+        match short(body) {
+            Some(response) => Ok(response),
+            None => whole(&document(body)?),
+        }
     }
 
     fn stream(&self, _: &Headers) -> Box<dyn StreamParser + Send> {
@@ -101,138 +108,6 @@ impl Adapter for Gemini {
     fn render_fault(&self, kind: FaultKind, message: &str) -> (u16, Value) {
         serve::gemini::render_fault(kind, message)
     }
-}
-
-/// Turns as parts. Results of one round of tools travel in one user turn.
-fn write_turns(messages: &[Message], turns: &mut List<'_>) {
-    let both_results =
-        |a: &Message, b: &Message| matches!((a, b), (Message::Tool { .. }, Message::Tool { .. }));
-    let mut before = 0;
-    for round in messages.chunk_by(both_results) {
-        match &round[0] {
-            Message::User { text } => turns.object(|turn| {
-                turn.word("role", "user");
-                turn.list("parts", |parts| write_text(text, parts));
-            }),
-            Message::Assistant {
-                text,
-                tool_calls,
-                echo,
-            } => {
-                let signed = signed(text, echo.as_ref());
-                // Empty turns are refused.
-                if !text.is_empty() || !tool_calls.is_empty() || signed.is_some() {
-                    turns.object(|turn| {
-                        turn.word("role", "model");
-                        turn.list("parts", |parts| {
-                            write_said(text, signed, parts);
-                            tool_calls.iter().for_each(|call| write_call(call, parts));
-                        });
-                    });
-                }
-            }
-            Message::Tool { .. } => turns.object(|turn| {
-                turn.word("role", "user");
-                turn.list("parts", |parts| {
-                    for result in round {
-                        write_result(result, &messages[..before], parts);
-                    }
-                });
-            }),
-        }
-        before += round.len();
-    }
-}
-
-fn write_text(text: &str, parts: &mut List<'_>) {
-    parts.object(|part| part.text("text", text));
-}
-
-/// A text, and the part of it that was signed, which has to be a part of its own again.
-fn write_said(text: &str, signed: Option<(&str, &Value)>, parts: &mut List<'_>) {
-    let (end, signature) = match signed {
-        Some((end, signature)) => (end, Some(signature)),
-        None => ("", None),
-    };
-    let start = &text[..text.len() - end.len()];
-    if !start.is_empty() {
-        write_text(start, parts);
-    }
-    if let Some(signature) = signature {
-        parts.object(|part| {
-            part.text("text", end);
-            part.value(SIGNATURE, signature);
-        });
-    }
-}
-
-/// The end of `text` that the provider signed, with its signature. A turn that somebody changed since
-/// is not what was signed.
-pub(super) fn signed<'a>(text: &'a str, echo: Option<&'a Echo>) -> Option<(&'a str, &'a Value)> {
-    let fields = &echo.filter(|echo| echo.adapter == NAME)?.fields;
-    let part = fields.get("text").and_then(Value::as_str).unwrap_or("");
-    let signature = fields.get(SIGNATURE)?;
-    text.ends_with(part).then_some((part, signature))
-}
-
-fn write_call(call: &ToolCall, parts: &mut List<'_>) {
-    let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME);
-    let kept = |name| echo.and_then(|echo| echo.fields.get(name));
-    parts.object(|part| {
-        part.object("functionCall", |inner| {
-            inner.text("name", &call.name);
-            inner.value("args", &call.arguments);
-            if let Some(id) = kept("id") {
-                inner.value("id", id);
-            }
-        });
-        if let Some(signature) = kept(SIGNATURE) {
-            part.value(SIGNATURE, signature);
-        }
-    });
-}
-
-fn write_result(message: &Message, before: &[Message], parts: &mut List<'_>) {
-    let Message::Tool {
-        call_id,
-        name,
-        text,
-    } = message
-    else {
-        return;
-    };
-    parts.object(|part| {
-        part.object("functionResponse", |result| {
-            result.text("name", name);
-            result.object("response", |response| response.text("result", text));
-            // An id goes back only if the provider gave one to the call.
-            if let Some(id) = given_id(before, call_id) {
-                result.value("id", id);
-            }
-        });
-    });
-}
-
-fn write_tools(tools: &[ToolSpec], declarations: &mut List<'_>) {
-    for tool in tools {
-        declarations.object(|object| {
-            object.text("name", &tool.name);
-            object.text("description", &tool.description);
-            object.value("parametersJsonSchema", &tool.parameters);
-        });
-    }
-}
-
-/// The id this provider gave to the call `call_id`, latest first.
-fn given_id<'a>(before: &'a [Message], call_id: &str) -> Option<&'a Value> {
-    before.iter().rev().find_map(|message| {
-        let Message::Assistant { tool_calls, .. } = message else {
-            return None;
-        };
-        let call = tool_calls.iter().find(|call| call.id == call_id)?;
-        let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME)?;
-        echo.fields.get("id")
-    })
 }
 
 /// Google's finish reasons. There is none for tool calls: they follow from the parts.
@@ -271,33 +146,52 @@ fn stop_with(raw: &str, calls: bool) -> Stop {
     }
 }
 
+/// Counters as they are sent.
+struct Counters {
+    prompt: Tokens,
+    tool_prompt: Tokens,
+    answer: Tokens,
+    thoughts: Tokens,
+    cached: Tokens,
+    total: Tokens,
+}
+
+impl Counters {
+    fn usage(&self) -> Usage {
+        // Results of the provider's own tools are read by the model, and counted apart.
+        let input = sum(self.prompt, &[self.tool_prompt]);
+        let output = match (self.answer.get(), self.thoughts.get()) {
+            (Some(_), _) => sum(self.answer, &[self.thoughts]),
+            // A zero is left out of the JSON form of a protocol buffer; the total says whether it is one.
+            (None, _) => match (self.total.get(), input.get()) {
+                (Some(total), Some(input)) if total >= input => Tokens::new(total - input),
+                _ => self.thoughts,
+            },
+        };
+        Usage {
+            input,
+            output,
+            cached: self.cached,
+            cache_write: Tokens::UNKNOWN,
+            reasoning: self.thoughts,
+        }
+    }
+}
+
 fn usage_of(body: &Value) -> Usage {
     let Some(usage) = either(body, "usageMetadata", "usage_metadata") else {
         return Usage::UNKNOWN;
     };
     let count = |camel, snake| latest(tokens(usage, snake), tokens(usage, camel));
-    let prompt = count("promptTokenCount", "prompt_token_count");
-    // Results of the provider's own tools are read by the model, and counted apart.
-    let tool_prompt = count("toolUsePromptTokenCount", "tool_use_prompt_token_count");
-    let input = sum(prompt, &[tool_prompt]);
-    let answer = count("candidatesTokenCount", "candidates_token_count");
-    let thoughts = count("thoughtsTokenCount", "thoughts_token_count");
-    let total = count("totalTokenCount", "total_token_count");
-    let output = match (answer.get(), thoughts.get()) {
-        (Some(_), _) => sum(answer, &[thoughts]),
-        // A zero is left out of the JSON form of a protocol buffer; the total says whether it is one.
-        (None, _) => match (total.get(), input.get()) {
-            (Some(total), Some(input)) if total >= input => Tokens::new(total - input),
-            _ => thoughts,
-        },
-    };
-    Usage {
-        input,
-        output,
+    Counters {
+        prompt: count("promptTokenCount", "prompt_token_count"),
+        tool_prompt: count("toolUsePromptTokenCount", "tool_use_prompt_token_count"),
+        answer: count("candidatesTokenCount", "candidates_token_count"),
+        thoughts: count("thoughtsTokenCount", "thoughts_token_count"),
         cached: count("cachedContentTokenCount", "cached_content_token_count"),
-        cache_write: Tokens::UNKNOWN,
-        reasoning: thoughts,
+        total: count("totalTokenCount", "total_token_count"),
     }
+    .usage()
 }
 
 /// Why a prompt was held back.
@@ -354,7 +248,7 @@ pub(super) fn is_thought(part: &Value) -> bool {
     part.get("thought").and_then(Value::as_bool) == Some(true)
 }
 
-fn whole(body: &Value) -> Result<Response, Error> {
+pub(super) fn whole(body: &Value) -> Result<Response, Error> {
     if classify::is_error(body) {
         return Err(classify::in_body(body));
     }
@@ -390,6 +284,7 @@ fn whole(body: &Value) -> Result<Response, Error> {
                 echo,
                 ..ToolCall::new(id, name, arguments)
             });
+            check_number(response.tool_calls.len())?;
         } else if is_thought(part) {
             response
                 .reasoning
@@ -411,10 +306,173 @@ fn whole(body: &Value) -> Result<Response, Error> {
     Ok(response)
 }
 
+object! {
+    /// An answer or a chunk of everyday shape.
+    'de Plain<'de> {
+        candidates: AtMostOne<PlainCandidate<'de>> = "candidates",
+        usage: PlainUsage = "usageMetadata",
+        id: Text<'de> = "responseId",
+        model: Text<'de> = "modelVersion",
+        feedback: IgnoredAny = "promptFeedback",
+        error: IgnoredAny = "error",
+    }
+    not "usage_metadata" | "response_id" | "model_version" | "prompt_feedback"
+}
+
+object! {
+    'de PlainCandidate<'de> {
+        index: u64 = "index",
+        content: PlainContent<'de> = "content",
+        finish_reason: Text<'de> = "finishReason",
+    }
+    not "finish_reason"
+}
+
+object! {
+    'de PlainContent<'de> {
+        parts: Vec<PlainPart<'de>> = "parts",
+    }
+}
+
+object! {
+    'de PlainPart<'de> {
+        text: Text<'de> = "text",
+        thought: bool = "thought",
+    }
+    not "functionCall" | "function_call" | "thoughtSignature" | "thought_signature"
+}
+
+object! {
+    'de PlainUsage {
+        prompt: u64 = "promptTokenCount",
+        tool_prompt: u64 = "toolUsePromptTokenCount",
+        answer: u64 = "candidatesTokenCount",
+        thoughts: u64 = "thoughtsTokenCount",
+        cached: u64 = "cachedContentTokenCount",
+        total: u64 = "totalTokenCount",
+    }
+    not "prompt_token_count" | "tool_use_prompt_token_count" | "candidates_token_count"
+        | "thoughts_token_count" | "cached_content_token_count" | "total_token_count"
+}
+
+impl<'de> Plain<'de> {
+    /// The one candidate, if there is one and nothing is odd.
+    fn candidate(&mut self) -> Option<PlainCandidate<'de>> {
+        let candidate = self.candidates.take()?.0?;
+        let is_first = candidate.index.unwrap_or(0) == 0;
+        (is_first && self.error.is_none() && self.feedback.is_none()).then_some(candidate)
+    }
+
+    fn usage(&self) -> Usage {
+        let Some(usage) = &self.usage else {
+            return Usage::UNKNOWN;
+        };
+        Counters {
+            prompt: typed::tokens(usage.prompt),
+            tool_prompt: typed::tokens(usage.tool_prompt),
+            answer: typed::tokens(usage.answer),
+            thoughts: typed::tokens(usage.thoughts),
+            cached: typed::tokens(usage.cached),
+            total: typed::tokens(usage.total),
+        }
+        .usage()
+    }
+}
+
+/// What [`whole`] says of a body of everyday shape, and `None` of any other.
+pub(super) fn short(body: &[u8]) -> Option<Response> {
+    typed::read(body).and_then(plain)
+}
+
+/// A whole answer of everyday shape: one candidate of text. It means what [`whole`] says.
+fn plain(mut body: Plain<'_>) -> Option<Response> {
+    let candidate = body.candidate()?;
+    let mut response = Response {
+        usage: body.usage(),
+        request_id: body.id.map(|id| id.0.into_owned()),
+        model: body.model.map(|model| model.0.into_owned()),
+        ..Response::default()
+    };
+    for part in candidate
+        .content
+        .unwrap_or_default()
+        .parts
+        .unwrap_or_default()
+    {
+        let target = match part.thought {
+            Some(true) => &mut response.reasoning,
+            _ => &mut response.text,
+        };
+        match Text::kept(part.text) {
+            Some(said) if target.is_empty() => *target = said,
+            Some(said) => target.push_str(&said),
+            None => {}
+        }
+    }
+    if let Some(raw) = Text::kept(candidate.finish_reason) {
+        if MALFORMED_CALL.contains(&raw.as_str()) {
+            return None;
+        }
+        response.stop = stop_of(&raw);
+        response.raw_stop = Some(raw);
+    }
+    Some(response)
+}
+
 /// Chunks of a stream: each is a whole answer object with a part of the answer.
-struct Chunks;
+pub(super) struct Chunks;
+
+/// Counters of a chunk: those it has replace earlier ones.
+fn count(usage: Usage, sink: &mut Sink) {
+    sink.usage = Usage {
+        input: latest(sink.usage.input, usage.input),
+        output: latest(sink.usage.output, usage.output),
+        cached: latest(sink.usage.cached, usage.cached),
+        cache_write: Tokens::UNKNOWN,
+        reasoning: latest(sink.usage.reasoning, usage.reasoning),
+    };
+}
 
 impl Dialect for Chunks {
+    fn short(&mut self, name: &str, chunk: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
+        let mut chunk: Plain<'_> = typed::read(chunk.as_bytes())?;
+        let candidate = chunk.candidate()?;
+        let raw = Text::filled(&candidate.finish_reason);
+        if name == "error" || raw.is_some_and(|raw| MALFORMED_CALL.contains(&raw)) {
+            return None;
+        }
+        let usage = chunk.usage();
+        if let Some(id) = chunk.id {
+            if sink.salt.is_empty() {
+                sink.salt = id.0.clone().into_owned();
+            }
+            if sink.request_id.as_deref() != Some(&id.0) {
+                sink.request_id = Some(id.0.into_owned());
+            }
+        }
+        if let Some(model) = chunk.model
+            && sink.model.as_deref() != Some(&model.0)
+        {
+            sink.model = Some(model.0.into_owned());
+        }
+        count(usage, sink);
+        let parts = candidate
+            .content
+            .as_ref()
+            .and_then(|content| content.parts.as_ref());
+        for part in parts.map_or(&[][..], Vec::as_slice) {
+            let said = Text::filled(&part.text).unwrap_or("");
+            match part.thought {
+                Some(true) => sink.reasoning(said),
+                _ => sink.text(said),
+            }
+        }
+        if let Some(raw) = raw {
+            sink.stop = Some((stop_with(raw, sink.has_calls()), raw.to_owned()));
+        }
+        Some(Ok(Flow::More))
+    }
+
     fn chunk(&mut self, name: &str, chunk: &Value, sink: &mut Sink) -> Result<Flow, Error> {
         if classify::is_error(chunk) || name == "error" {
             return Err(classify::frame(chunk));
@@ -429,14 +487,7 @@ impl Dialect for Chunks {
         {
             sink.model = Some(model.to_owned());
         }
-        let usage = usage_of(chunk);
-        sink.usage = Usage {
-            input: latest(sink.usage.input, usage.input),
-            output: latest(sink.usage.output, usage.output),
-            cached: latest(sink.usage.cached, usage.cached),
-            cache_write: Tokens::UNKNOWN,
-            reasoning: latest(sink.usage.reasoning, usage.reasoning),
-        };
+        count(usage_of(chunk), sink);
         let candidate = list(chunk, "candidates").iter().find(|candidate| {
             field(candidate, "index").is_none_or(|index| index.as_u64() == Some(0))
         });

@@ -3,7 +3,40 @@
 
 use serde_json::Value;
 
+use super::error::Error;
+use super::stream::{malformed, too_large};
 use crate::units::Tokens;
+
+/// Most values in one JSON text that is read as a tree. So many take about 100 MiB; without a limit, a
+/// body of the size that is allowed could take gigabytes.
+pub(super) const VALUES_MAX: usize = 1 << 20;
+
+/// Reads JSON as a tree, bounded.
+pub(super) fn parse(text: &[u8]) -> Result<Value, Error> {
+    if !is_small(text) {
+        return Err(too_large("number of JSON values", VALUES_MAX));
+    }
+    serde_json::from_slice(text).map_err(|_| malformed())
+}
+
+/// Whether a text can hold no more than [`VALUES_MAX`] values. There is a comma or an opening bracket
+/// before each but the first, so that short texts need not be looked at.
+pub(super) fn is_small(text: &[u8]) -> bool {
+    if text.len() <= 2 * VALUES_MAX {
+        return true;
+    }
+    let (mut values, mut in_string, mut is_escaped) = (1, false, false);
+    for &byte in text {
+        if in_string {
+            in_string = byte != b'"' || is_escaped;
+            is_escaped = byte == b'\\' && !is_escaped;
+        } else {
+            in_string = byte == b'"';
+            values += usize::from(matches!(byte, b',' | b'[' | b'{'));
+        }
+    }
+    values <= VALUES_MAX
+}
 
 /// A field that some senders write in camel case and others in snake case. `null` is not there.
 pub(super) fn either<'a>(object: &'a Value, camel: &str, snake: &str) -> Option<&'a Value> {
@@ -109,5 +142,17 @@ mod tests {
             Tokens::new(3)
         );
         assert_eq!(greater(Tokens::UNKNOWN, Tokens::new(1)), Tokens::new(1));
+    }
+
+    #[test]
+    fn a_text_of_too_many_values_is_refused_and_a_long_one_is_not() {
+        let many = format!("[{}1]", "1,".repeat(VALUES_MAX + 1));
+        let error = parse(many.as_bytes()).unwrap_err();
+        assert_eq!(error.place, crate::wire::Place::TooLarge);
+        // Brackets and commas in a text do not count, nor does a quote that is escaped end it.
+        let long = json!({ "a": "\"[,{\\".repeat(VALUES_MAX) }).to_string();
+        assert!(parse(long.as_bytes()).is_ok());
+        let deep = "[".repeat(4 * VALUES_MAX);
+        assert!(parse(deep.as_bytes()).is_err());
     }
 }

@@ -3,6 +3,7 @@
 //! Source: `docs/api.md` of Ollama (November 2026). Arguments of calls are objects, calls have no ids,
 //! results are matched by `tool_name`, and a stream ends with an object whose `done` is true.
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::chat;
@@ -10,7 +11,8 @@ use super::error::Error;
 use super::json::{field, label, list, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, truncated};
-use super::tools::made_up_id;
+use super::tools::{TOOL_CALLS_MAX, check_number, made_up_id};
+use super::typed::{self, Text, object};
 use super::types::{Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
 use super::write::{self, Object};
 use super::{Adapter, Headers, Outgoing, Target, bearer, classify, document, outgoing};
@@ -67,11 +69,14 @@ impl Adapter for Ollama {
     }
 
     fn parse(&self, _: &Headers, body: &[u8]) -> Result<Response, Error> {
-        whole(&document(body)?)
+        match short(body) {
+            Some(response) => Ok(response),
+            None => whole(&document(body)?),
+        }
     }
 
     fn stream(&self, _: &Headers) -> Box<dyn StreamParser + Send> {
-        Box::new(Reader::new(Lines { done: false }, None))
+        Box::new(Reader::new(Lines::default(), None))
     }
 
     fn parse_request(&self, _: &str, _: &Headers, body: &[u8]) -> Result<Incoming, Error> {
@@ -166,6 +171,7 @@ pub(super) fn calls(message: &Value) -> Vec<(String, String, String)> {
                 arguments,
             ))
         })
+        .take(TOOL_CALLS_MAX + 1)
         .collect()
 }
 
@@ -174,12 +180,14 @@ fn salt(body: &Value) -> &str {
     text(body, "created_at").unwrap_or("")
 }
 
-fn whole(body: &Value) -> Result<Response, Error> {
+pub(super) fn whole(body: &Value) -> Result<Response, Error> {
     if classify::is_error(body) {
         return Err(classify::in_body(body));
     }
     let message = field(body, "message").ok_or_else(malformed)?;
-    let tool_calls: Vec<ToolCall> = calls(message)
+    let found = calls(message);
+    check_number(found.len())?;
+    let tool_calls: Vec<ToolCall> = found
         .into_iter()
         .enumerate()
         .map(|(number, (id, name, raw))| {
@@ -210,9 +218,89 @@ fn whole(body: &Value) -> Result<Response, Error> {
     Ok(response)
 }
 
+object! {
+    /// An object of everyday shape.
+    'de Plain<'de> {
+        model: Text<'de> = "model",
+        created_at: Text<'de> = "created_at",
+        message: PlainMessage<'de> = "message",
+        done: bool = "done",
+        done_reason: Text<'de> = "done_reason",
+        input: u64 = "prompt_eval_count",
+        output: u64 = "eval_count",
+        error: IgnoredAny = "error",
+    }
+}
+
+object! {
+    'de PlainMessage<'de> {
+        content: Text<'de> = "content",
+        thinking: Text<'de> = "thinking",
+        tool_calls: Vec<IgnoredAny> = "tool_calls",
+    }
+}
+
+impl Plain<'_> {
+    fn is_plain(&self) -> bool {
+        let calls = self
+            .message
+            .as_ref()
+            .and_then(|said| said.tool_calls.as_ref());
+        self.error.is_none() && calls.is_none_or(Vec::is_empty)
+    }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            input: typed::tokens(self.input),
+            output: typed::tokens(self.output),
+            ..Usage::UNKNOWN
+        }
+    }
+}
+
+/// What [`whole`] says of a body of everyday shape, and `None` of any other.
+pub(super) fn short(body: &[u8]) -> Option<Response> {
+    typed::read(body).and_then(plain)
+}
+
+/// A whole answer of everyday shape. It means what [`whole`] says.
+fn plain(body: Plain<'_>) -> Option<Response> {
+    if !body.is_plain() {
+        return None;
+    }
+    let usage = body.usage();
+    let message = body.message?;
+    let raw_stop = Text::kept(body.done_reason);
+    Some(Response {
+        text: Text::kept(message.content).unwrap_or_default(),
+        reasoning: Text::kept(message.thinking).unwrap_or_default(),
+        stop: raw_stop.as_deref().map_or(Stop::Other, stop_of),
+        raw_stop,
+        usage,
+        model: Text::kept(body.model),
+        ..Response::default()
+    })
+}
+
 /// Objects of a stream.
-struct Lines {
+#[derive(Default)]
+pub(super) struct Lines {
     done: bool,
+}
+
+impl Lines {
+    fn last(&mut self, raw: &str, usage: Usage, sink: &mut Sink) -> Flow {
+        self.done = true;
+        sink.usage = usage;
+        // Servers before 0.3 say only that they are done.
+        let stop = if raw.is_empty() {
+            Stop::End
+        } else {
+            stop_of(raw)
+        };
+        sink.stop = Some((stop, raw.to_owned()));
+        Flow::Last
+    }
 }
 
 impl Dialect for Lines {
@@ -237,17 +325,31 @@ impl Dialect for Lines {
         if !is_done(object) {
             return Ok(Flow::More);
         }
-        self.done = true;
-        sink.usage = usage_of(object);
-        let raw = text(object, "done_reason").unwrap_or("");
-        // Servers before 0.3 say only that they are done.
-        let stop = if raw.is_empty() {
-            Stop::End
-        } else {
-            stop_of(raw)
-        };
-        sink.stop = Some((stop, raw.to_owned()));
-        Ok(Flow::Last)
+        let reason = text(object, "done_reason").unwrap_or("");
+        Ok(self.last(reason, usage_of(object), sink))
+    }
+
+    fn short(&mut self, _: &str, object: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
+        let object: Plain<'_> = typed::read(object.as_bytes())?;
+        if !object.is_plain() {
+            return None;
+        }
+        let usage = object.usage();
+        if sink.salt.is_empty() {
+            sink.salt = Text::kept(object.created_at).unwrap_or_default();
+        }
+        if sink.model.is_none() {
+            sink.model = Text::kept(object.model);
+        }
+        if let Some(message) = &object.message {
+            sink.reasoning(Text::filled(&message.thinking).unwrap_or(""));
+            sink.text(Text::filled(&message.content).unwrap_or(""));
+        }
+        if object.done != Some(true) {
+            return Some(Ok(Flow::More));
+        }
+        let reason = Text::filled(&object.done_reason).unwrap_or("");
+        Some(Ok(self.last(reason, usage, sink)))
     }
 
     fn whole(&self, body: &Value) -> Result<Response, Error> {

@@ -124,7 +124,7 @@ pub(super) fn received(body: &[u8]) -> Result<Value, Error> {
             )
         });
     }
-    match serde_json::from_slice(body) {
+    match super::json::parse(body) {
         Ok(Value::Object(object)) => Ok(Value::Object(object)),
         _ => Err(refuse("the body is not a JSON object")),
     }

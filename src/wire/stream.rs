@@ -4,10 +4,12 @@
 //! JSON object at a time. A body that turns out to be plain JSON although a stream was asked for (some
 //! gateways do that, and Gemini without `alt=sse`) is read as well.
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::classify;
 use super::error::{Error, Place};
+use super::json;
 use super::sse::{Decoder, Frame, Limits};
 use super::tools::{Calls, Fragment, TOOL_CALLS_MAX};
 use super::types::{Echo, Finish, Response, Stop, StreamEvent, Usage, Warning};
@@ -64,6 +66,17 @@ pub(super) trait Dialect {
     /// One object of the stream. `name` is the event's name, if it has one.
     fn chunk(&mut self, name: &str, chunk: &Value, sink: &mut Sink) -> Result<Flow, Error>;
 
+    /// The same from the text of an object of everyday shape. `None` leaves it to
+    /// [`chunk`](Self::chunk), and `sink` as it was.
+    fn short(
+        &mut self,
+        _name: &str,
+        _chunk: &str,
+        _sink: &mut Sink,
+    ) -> Option<Result<Flow, Error>> {
+        None
+    }
+
     /// A whole answer, sent although a stream was asked for.
     fn whole(&self, body: &Value) -> Result<Response, Error>;
 
@@ -110,6 +123,11 @@ impl Sink {
         if !text.is_empty() {
             self.events.push(StreamEvent::Reasoning(text.to_owned()));
         }
+    }
+
+    /// How many calls there are.
+    pub(super) fn calls(&self) -> u64 {
+        self.calls.len()
     }
 
     pub(super) fn has_calls(&self) -> bool {
@@ -270,14 +288,14 @@ impl<D: Dialect> Reader<D> {
     fn end(&mut self, end: End) -> Result<(), Error> {
         match std::mem::replace(&mut self.body, Body::Unknown(Vec::new())) {
             Body::Unknown(_) => {}
-            Body::Document(held) => {
-                if let Ok(document) = serde_json::from_slice::<Value>(bare(&held)) {
-                    return self.document(&document);
-                }
-            }
+            Body::Document(held) => match json::parse(bare(&held)) {
+                Ok(document) => return self.document(&document),
+                Err(error) if error.place == Place::TooLarge => return Err(error),
+                Err(_) => {}
+            },
             Body::Lines(held) => {
                 // Half a line is the end of a cut stream, not an object that cannot be read.
-                if serde_json::from_slice::<Value>(bare(&held)).is_ok() {
+                if is_json(bare(&held)) {
                     self.line(&held)?;
                 }
             }
@@ -288,7 +306,7 @@ impl<D: Dialect> Reader<D> {
                 if let Some(frame) = last {
                     let readable = frame.data.trim() == "[DONE]"
                         || frame.error.is_some()
-                        || serde_json::from_str::<Value>(&frame.data).is_ok();
+                        || is_json(frame.data.as_bytes());
                     if readable {
                         self.frame(&frame)?;
                     }
@@ -338,10 +356,14 @@ impl<D: Dialect> Reader<D> {
         if line.is_empty() || self.over.is_some() {
             return Ok(());
         }
-        match serde_json::from_slice::<Value>(line) {
-            Ok(object) => self.object("", &object),
-            Err(_) => Err(malformed()),
+        let short = std::str::from_utf8(line)
+            .ok()
+            .and_then(|line| self.dialect.short("", line, &mut self.sink));
+        if let Some(flow) = short {
+            return self.flow(flow?);
         }
+        let object = json::parse(line)?;
+        self.object("", &object)
     }
 
     fn count(&mut self, bytes: usize) -> Result<(), Error> {
@@ -368,7 +390,13 @@ impl<D: Dialect> Reader<D> {
             }
             return Err(truncated());
         }
-        match serde_json::from_str::<Value>(&frame.data) {
+        if let Some(flow) = self
+            .dialect
+            .short(&frame.event, &frame.data, &mut self.sink)
+        {
+            return self.flow(flow?);
+        }
+        match json::parse(frame.data.as_bytes()) {
             Ok(object) => self.object(&frame.event, &object),
             // A named event that nobody knows may hold anything.
             Err(_) if frame.event == "ping" => Ok(()),
@@ -376,12 +404,16 @@ impl<D: Dialect> Reader<D> {
                 let body = serde_json::json!({ "error": frame.data });
                 Err(classify::frame(&body))
             }
-            Err(_) => Err(malformed()),
+            Err(error) => Err(error),
         }
     }
 
     fn object(&mut self, name: &str, object: &Value) -> Result<(), Error> {
         let flow = self.dialect.chunk(name, object, &mut self.sink)?;
+        self.flow(flow)
+    }
+
+    fn flow(&mut self, flow: Flow) -> Result<(), Error> {
         if flow == Flow::Last {
             self.complete();
         }
@@ -446,6 +478,11 @@ fn extend_line(line: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
     }
     line.extend_from_slice(bytes);
     Ok(())
+}
+
+/// Whether it is whole.
+fn is_json(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
 /// Without white space and a byte order mark around it.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::json::parse;
 use crate::router;
 use crate::units::Tokens;
 
@@ -143,9 +144,9 @@ impl ToolCall {
         if raw.trim().is_empty() {
             raw = "{}".to_owned();
         }
-        let arguments = match serde_json::from_str(&raw) {
+        let arguments = match parse(raw.as_bytes()) {
             Ok(Value::Object(object)) => object,
-            Ok(Value::String(inner)) => match serde_json::from_str(&inner) {
+            Ok(Value::String(inner)) => match parse(inner.as_bytes()) {
                 Ok(Value::Object(object)) => {
                     raw = inner;
                     object

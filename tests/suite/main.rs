@@ -28,6 +28,8 @@ mod wire_captured;
 mod wire_cases;
 mod wire_ends;
 mod wire_errors;
+mod wire_fuzz;
+mod wire_golden;
 mod wire_hostile;
 mod wire_requests;
 mod wire_serving;

@@ -74,7 +74,7 @@ pub(crate) fn headers(value: &Value) -> Headers {
 }
 
 /// RFC 4648 base 64 with padding.
-fn base64(text: &str) -> Vec<u8> {
+pub(crate) fn base64(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let (mut held, mut bits) = (0_u32, 0);
     for symbol in text.bytes().filter(|&symbol| symbol != b'=') {
