@@ -25,7 +25,7 @@ pub use asks::Asks;
 pub(crate) use choice::cheapest_first;
 pub(crate) use fixed::always;
 pub use length::Length;
-pub use parse::{Names, PolicyFile, parse, parse_kind};
+pub use parse::{Names, PolicyFile, parse, parse_allowing, parse_kind};
 pub use task_means::TaskMeans;
 
 use crate::catalogue::Catalogue;
@@ -241,8 +241,13 @@ pub trait Spec: Send + Sync + fmt::Debug {
     /// Builds the policy for one workload.
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy>;
 
-    /// Names of routes the policy may send requests to.
+    /// Names of routes the policy may send requests to, those of judges among them.
     fn routes(&self) -> Vec<RouteId>;
+
+    /// The verifiers that look at answers of its plans.
+    fn verifiers(&self) -> Vec<&Verifier> {
+        Vec::new()
+    }
 }
 
 /// What a policy is built for.

@@ -60,6 +60,8 @@ pub struct Contestant {
     /// The unit (`user`, `tenant`, …) whose requests share one draw of the policy, if any do: its
     /// numbers then depend on the luck of few draws, which more requests of the same units do not even out.
     pub sticks_to: Option<&'static str>,
+    /// Kinds of the verifiers that look at its answers.
+    pub verifiers: Vec<&'static str>,
     /// `Some(route)` for the control `always-<route>`.
     pub always: Option<u16>,
     /// Why its metrics cannot be computed on this data, if so (its tallies are then empty).
@@ -300,6 +302,12 @@ fn prepare<'a>(
                 ))
                 .help("rename the policy's file: its name is the policy's name"),
             );
+        }
+        for verifier in policy.spec.verifiers() {
+            for mut unfit in verifier.unfit_for_stand_ins() {
+                unfit.message = format!("policy `{}`: {}", policy.name, unfit.message);
+                wrong.push(unfit);
+            }
         }
         let mut said: Vec<RouteId> = Vec::new();
         for route in policy.spec.routes() {

@@ -7,6 +7,7 @@ use super::inputs::{Reader, policy_files};
 use super::screen::Screen;
 use crate::catalogue::{Catalogue, PRICE_AGE_DAYS_MAX};
 use crate::source::{Diagnostic, Severity};
+use crate::verify::Commands;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -21,7 +22,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
-    let mut reader = Reader::default();
+    let mut reader = Reader {
+        commands: Commands::OnlyRead,
+        ..Reader::default()
+    };
     let default = ["policies", "workloads"].map(PathBuf::from);
     let paths = if arguments.paths.is_empty() {
         &default[..]

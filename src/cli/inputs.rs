@@ -8,6 +8,7 @@ use crate::catalogue::{self, Catalogue};
 use crate::policy::{self, PolicyFile};
 use crate::report::FileDigest;
 use crate::source::{CONFIG_BYTES_MAX, Diagnostic, Diagnostics, Document, Location, SourceFile};
+use crate::verify::Commands;
 use crate::workload::{self, Workload};
 
 /// Largest data file that is read, in bytes.
@@ -22,6 +23,24 @@ const POLICIES: &str = "policies";
 
 /// The seed when nobody gives one.
 pub(super) const SEED: u64 = 2026;
+
+/// Whether policies may bring programs of their own.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Permission {
+    /// Let verifiers of the policies run programs (`verifier.command`): only for files you trust.
+    #[arg(long)]
+    allow_commands: bool,
+}
+
+impl Permission {
+    pub(super) fn commands(self) -> Commands {
+        if self.allow_commands {
+            Commands::Allowed
+        } else {
+            Commands::Refused
+        }
+    }
+}
 
 /// What `compare` and `explain` have in common.
 #[derive(Debug, clap::Args)]
@@ -40,6 +59,8 @@ pub(super) struct Files {
     /// Seed of every random draw.
     #[arg(long, value_name = "N", default_value_t = SEED, env = "ROUTELAB_SEED")]
     pub(super) seed: u64,
+    #[command(flatten)]
+    pub(super) permission: Permission,
 }
 
 /// Everything an experiment reads.
@@ -58,6 +79,8 @@ pub(super) struct Inputs {
 pub(super) struct Reader {
     pub(super) digests: Vec<FileDigest>,
     pub(super) found: Diagnostics,
+    /// Whether the policies' verifiers may run programs.
+    pub(super) commands: Commands,
 }
 
 impl Reader {
@@ -190,7 +213,9 @@ impl Reader {
                 Document::parse(&file).context().finish(&mut self.found);
                 continue;
             };
-            let Some(policy) = policy::parse(&file, &name, catalogue, &mut self.found) else {
+            let Some(policy) =
+                policy::parse_allowing(&file, &name, catalogue, self.commands, &mut self.found)
+            else {
                 continue;
             };
             if let Some((_, other)) = policies.iter().find(|(known, _)| known.name == policy.name) {
@@ -280,7 +305,10 @@ impl Reader {
 ///
 /// Everything that is wrong with any of the files.
 pub(super) fn read(arguments: &Files) -> Result<(Inputs, Diagnostics), Diagnostics> {
-    let mut reader = Reader::default();
+    let mut reader = Reader {
+        commands: arguments.permission.commands(),
+        ..Reader::default()
+    };
     let workload = reader.workload(&arguments.data, arguments.columns.as_deref());
     let routes = arguments
         .routes

@@ -99,6 +99,10 @@ impl Spec for CanarySpec {
         })
     }
 
+    fn verifiers(&self) -> Vec<&crate::verify::Verifier> {
+        self.base.verifiers()
+    }
+
     fn routes(&self) -> Vec<RouteId> {
         let mut routes = self.base.routes();
         routes.push(self.candidate);

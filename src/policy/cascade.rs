@@ -48,7 +48,7 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     });
     let verifier = table
         .require("verifier")
-        .and_then(|value| Verifier::read(&value));
+        .and_then(|value| names.verifier(&value));
     table.finish();
     Some(Box::new(CascadeSpec {
         order: order?,
@@ -62,7 +62,7 @@ impl Spec for CascadeSpec {
     }
 
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
-        let verifier = setup.verifier(self.verifier);
+        let verifier = setup.verifier(self.verifier.clone());
         let last = self.order.len() - 1;
         let legs: Vec<Leg> = self
             .order
@@ -82,6 +82,12 @@ impl Spec for CascadeSpec {
     }
 
     fn routes(&self) -> Vec<RouteId> {
-        self.order.clone()
+        let mut routes = self.order.clone();
+        routes.extend(self.verifier.judge().map(|judge| judge.route));
+        routes
+    }
+
+    fn verifiers(&self) -> Vec<&Verifier> {
+        vec![&self.verifier]
     }
 }

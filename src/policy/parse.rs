@@ -6,6 +6,7 @@ use super::{KINDS, Spec};
 use crate::catalogue::Catalogue;
 use crate::router::RouteId;
 use crate::source::{Diagnostic, Diagnostics, Document, SourceFile, Value, describe_list};
+use crate::verify::{Commands, Reading, Verifier};
 
 /// Most policies that one file may nest.
 const DEPTH_MAX: usize = 4;
@@ -17,6 +18,8 @@ pub struct Names<'a> {
     pub catalogue: &'a Catalogue,
     /// How deep this policy is nested in others.
     pub depth: usize,
+    /// Whether verifiers may run programs.
+    pub commands: Commands,
 }
 
 impl Names<'_> {
@@ -29,6 +32,16 @@ impl Names<'_> {
             value.report_diagnostic(name.unknown("route", self.catalogue.names()));
         }
         found
+    }
+
+    /// The verifier that a table `KIND = { … }` describes.
+    #[must_use]
+    pub fn verifier(&self, value: &Value<'_>) -> Option<Verifier> {
+        let reading = Reading {
+            route: &|value| self.route(value),
+            commands: self.commands,
+        };
+        Verifier::read(value, &reading)
     }
 
     /// The routes that a list of strings names, at least one.
@@ -53,12 +66,25 @@ pub struct PolicyFile {
     pub spec: Box<dyn Spec>,
 }
 
-/// Reads a policy file; `None`, with the reasons in `diagnostics`, if anything in it is wrong.
+/// Reads a policy file; `None`, with the reasons in `diagnostics`, if anything in it is wrong. One whose
+/// verifier runs a program is refused; see [`parse_allowing`].
 #[must_use]
 pub fn parse(
     file: &Arc<SourceFile>,
     name: &str,
     catalogue: &Catalogue,
+    diagnostics: &mut Diagnostics,
+) -> Option<PolicyFile> {
+    parse_allowing(file, name, catalogue, Commands::Refused, diagnostics)
+}
+
+/// As [`parse`], where the caller says whether verifiers may run programs. Reading runs none.
+#[must_use]
+pub fn parse_allowing(
+    file: &Arc<SourceFile>,
+    name: &str,
+    catalogue: &Catalogue,
+    commands: Commands,
     diagnostics: &mut Diagnostics,
 ) -> Option<PolicyFile> {
     let document = Document::parse(file);
@@ -93,6 +119,7 @@ pub fn parse(
             &Names {
                 catalogue,
                 depth: 0,
+                commands,
             },
         ),
         [_, rest @ ..] => {

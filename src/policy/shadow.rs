@@ -80,6 +80,10 @@ impl Spec for ShadowSpec {
         })
     }
 
+    fn verifiers(&self) -> Vec<&crate::verify::Verifier> {
+        self.base.verifiers()
+    }
+
     fn routes(&self) -> Vec<RouteId> {
         let mut routes = self.base.routes();
         routes.push(self.candidate);

@@ -53,6 +53,9 @@ fn row(findings: &Findings, row: &Row) -> Value {
     object.insert("policy".to_owned(), json!(row.policy));
     object.insert("kind".to_owned(), json!(row.kind));
     object.insert("control".to_owned(), json!(row.control));
+    if !row.verifiers.is_empty() {
+        object.insert("verifiers".to_owned(), json!(row.verifiers));
+    }
     object.insert("metrics".to_owned(), Value::Object(metrics));
     if let Some(mix) = &row.mix {
         object.insert("mix_of".to_owned(), json!(mix.of));

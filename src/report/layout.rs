@@ -66,6 +66,7 @@ pub(super) fn blocks(findings: &Findings) -> Vec<Block> {
         policies(findings),
         mirrors(findings),
         paired(findings),
+        verifiers(findings),
     ]
     .into_iter()
     .filter(|block| !block.lines.is_empty())
@@ -167,6 +168,40 @@ fn mirrors(findings: &Findings) -> Block {
             findings.workload.evidence_word()
         ),
         columns: columns(&[("policy", false), ("USD per 1,000", true)]),
+        lines,
+    }
+}
+
+/// How often verifiers erred: a cascade is as good as these two numbers.
+fn verifiers(findings: &Findings) -> Block {
+    let with = findings
+        .rows
+        .iter()
+        .filter(|row| row.mix.is_none() && !row.verifiers.is_empty());
+    let lines = with
+        .map(|row| {
+            let mut cells = vec![row.policy.clone(), row.verifiers.join(", ")];
+            for name in ["verifier_false_accept", "verifier_false_reject"] {
+                let measured = row.metric(name);
+                cells.push(measured.map_or_else(|| UNKNOWN.to_owned(), share));
+                cells.push(measured.map_or_else(|| UNKNOWN.to_owned(), |e| whole(e.n)));
+            }
+            Line::Cells(cells)
+        })
+        .collect();
+    Block {
+        heading: format!(
+            "Verifiers, {} (of the wrong answers looked at, those accepted; of the right ones, those rejected)",
+            findings.workload.evidence_word()
+        ),
+        columns: columns(&[
+            ("policy", false),
+            ("verifier", false),
+            ("false accepts", true),
+            ("n", true),
+            ("false rejects", true),
+            ("n", true),
+        ]),
         lines,
     }
 }
@@ -362,6 +397,8 @@ mod tests {
             ("mirror_usd_per_1k", Unit::Usd),
             ("calls_per_request", Unit::Count),
             ("unserved", Unit::Share),
+            ("verifier_false_accept", Unit::Share),
+            ("verifier_false_reject", Unit::Share),
         ] {
             assert!(
                 METRICS.iter().any(|m| m.name == name && m.unit == unit),

@@ -167,7 +167,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "escalated",
         unit: Unit::Share,
-        about: "Requests passed on to another route after a verifier rejected an answer.",
+        about: "Requests passed on to another route after a verifier did not accept an answer.",
         point: |t| Point::share(t.escalated, t.determined()),
     },
     Metric {
@@ -190,6 +190,29 @@ pub const METRICS: &[Metric] = &[
             Point::share(
                 t.verified_right.saturating_sub(t.accepted_right),
                 t.verified_right,
+            )
+        },
+    },
+    Metric {
+        name: "verifier_unavailable",
+        unit: Unit::Share,
+        about: "Requests with an answer that a verifier could not look at, so that it was passed on.",
+        point: |t| Point::share(t.unavailable, t.determined()),
+    },
+    Metric {
+        name: "judge_calls_per_request",
+        unit: Unit::Count,
+        about: "Calls of judges for one request; they are among its calls, and in its cost.",
+        point: |t| {
+            Point::mean(
+                (
+                    t.determined(),
+                    t.judge_calls_sum.into(),
+                    t.judge_calls_square_sum.into(),
+                ),
+                1.0,
+                NON_NEGATIVE,
+                "normal",
             )
         },
     },

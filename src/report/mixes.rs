@@ -285,6 +285,7 @@ fn mixed_row(
         policy: name.to_owned(),
         kind: kind.to_owned(),
         control: true,
+        verifiers: Vec::new(),
         mix: None,
         unavailable: None,
         metrics,

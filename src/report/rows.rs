@@ -17,6 +17,8 @@ pub struct Row {
     pub kind: String,
     /// Whether it is a control rather than a policy under test.
     pub control: bool,
+    /// Kinds of the verifiers that look at its answers.
+    pub verifiers: Vec<&'static str>,
     /// Set on the two mixes that stand beside a policy.
     pub mix: Option<Mix>,
     /// Why nothing could be measured, if so.
@@ -126,6 +128,7 @@ impl Row {
             policy,
             kind: kind.to_owned(),
             control,
+            verifiers: Vec::new(),
             mix: None,
             unavailable: Some(reason.to_owned()),
             metrics: vec![Estimate::unknown(level); METRICS.len()],
@@ -174,6 +177,7 @@ fn row(results: &Results, contestant: &Contestant, total: &Tally, pooling: &Pool
         policy: contestant.name.clone(),
         kind: contestant.kind.to_owned(),
         control: contestant.control,
+        verifiers: contestant.verifiers.clone(),
         mix: None,
         unavailable: None,
         metrics: METRICS

@@ -53,6 +53,7 @@ struct Entrant {
     control: bool,
     trained: bool,
     sticks_to: Option<&'static str>,
+    verifiers: Vec<&'static str>,
     always: Option<u16>,
     unavailable: Option<String>,
     runner: Runner,
@@ -87,6 +88,12 @@ impl Field {
                 control: false,
                 trained: policy.spec.trains(&experiment.workload.tasks),
                 sticks_to: policy.spec.sticks_to().map(Unit::name),
+                verifiers: policy
+                    .spec
+                    .verifiers()
+                    .iter()
+                    .map(|one| one.name())
+                    .collect(),
                 always: None,
                 unavailable: None,
                 runner,
@@ -124,6 +131,7 @@ impl Field {
                 control: entrant.control,
                 trained: entrant.trained,
                 sticks_to: entrant.sticks_to,
+                verifiers: entrant.verifiers.clone(),
                 always: entrant.always,
                 unavailable: entrant.unavailable.clone(),
                 tallies: Vec::new(),
@@ -238,6 +246,7 @@ fn controls(experiment: &Experiment<'_>, world: &World<'_>, labs: &[WorldLab<'_>
         control: true,
         trained: false,
         sticks_to: None,
+        verifiers: Vec::new(),
         always: None,
         unavailable: None,
         runner,

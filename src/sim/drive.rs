@@ -2,15 +2,17 @@
 //!
 //! Verdicts on a request that ends undetermined are not counted: nothing about it is.
 
+use super::episode::World;
 use crate::policy::Ask;
 use crate::router::{
     EligibleSet, Input, InstantWalk, Log, Need, Plan, Reply, RouteId, Router, ServedVerdict, Step,
     UnservedReason, Verdict, VerifierId,
 };
-use crate::standin::outcome::{COST_UNKNOWN, Outcomes};
+use crate::standin::outcome::{COST_UNKNOWN, JudgeCall, Outcomes};
 use crate::stats::{Tally, Unserved};
-use crate::units::{Instant, Score};
-use crate::verify::Verifier;
+use crate::units::{Instant, Score, Tokens};
+use crate::verify::{Judge, Verifier};
+use crate::workload::Batch;
 
 /// "Nobody answered."
 pub(super) const NO_ROUTE: u16 = u16::MAX;
@@ -102,13 +104,19 @@ impl Outcome {
     }
 }
 
-/// How often verifiers were right, in the order of the tally's four counts.
+/// How often verifiers were right, in the order of the tally's four counts, and what they took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct VerifierCounts {
     pub(super) right: u32,
     pub(super) right_accepted: u32,
     pub(super) wrong: u32,
     pub(super) wrong_accepted: u32,
+    /// Requests on which a verifier could not look.
+    unavailable: u32,
+    /// Calls of judges.
+    judge_calls: u32,
+    /// Σ (a request's calls of judges)².
+    judge_calls_square: u32,
 }
 
 impl VerifierCounts {
@@ -117,10 +125,17 @@ impl VerifierCounts {
         tally.accepted_right += u64::from(self.right_accepted);
         tally.verified_wrong += u64::from(self.wrong);
         tally.accepted_wrong += u64::from(self.wrong_accepted);
+        tally.unavailable += u64::from(self.unavailable);
+        tally.judge_calls_sum += u64::from(self.judge_calls);
+        tally.judge_calls_square_sum += u64::from(self.judge_calls_square);
     }
 
+    /// Adds what was seen of one request.
     #[inline(always)]
     fn add(&mut self, other: Self) {
+        self.unavailable += other.unavailable.min(1);
+        self.judge_calls += other.judge_calls;
+        self.judge_calls_square += other.judge_calls * other.judge_calls;
         self.right += other.right;
         self.right_accepted += other.right_accepted;
         self.wrong += other.wrong;
@@ -132,7 +147,18 @@ impl VerifierCounts {
 pub(super) struct Answering<'a> {
     pub(super) outcomes: &'a Outcomes,
     pub(super) verifiers: &'a [Verifier],
+    pub(super) batch: &'a Batch,
+    pub(super) world: &'a World<'a>,
 }
+
+/// A log that is also told what the driver does by itself.
+pub(super) trait Watch: Log {
+    /// The judge was asked about the answer of `judged`, at this cost; or nothing of the request may go
+    /// there.
+    fn judge(&mut self, _judge: RouteId, _judged: RouteId, _cost: Option<u64>) {}
+}
+
+impl Watch for () {}
 
 impl Answering<'_> {
     /// The verdict on an answer, counted; `None` if nobody graded it.
@@ -153,6 +179,30 @@ impl Answering<'_> {
         counts.wrong += u32::from(grade == Score::WRONG);
         counts.wrong_accepted += u32::from(grade == Score::WRONG && accepted);
         Some(accepted)
+    }
+
+    /// What asking the judge costs; `None` if the request's data may not go there, or do not fit.
+    fn judge_call(
+        &self,
+        router: &Router,
+        judge: &Judge,
+        judged: RouteId,
+        need: Need,
+        i: usize,
+    ) -> Option<u64> {
+        // Only answers of the world are judged.
+        let column = self.world.world[usize::from(judged.0)];
+        let price = self.world.prices.get(usize::from(judge.route.0)).copied();
+        let call = JudgeCall::new(judge, price.flatten(), self.batch, column, i);
+        let need = Need {
+            input_tokens: call.input_tokens,
+            output_cap: Tokens::new(judge.output_tokens),
+            // The judge reads about tools, it uses none.
+            tools: false,
+            ..need
+        };
+        router.eligible(judge.route, &need).ok()?;
+        Some(call.cost)
     }
 }
 
@@ -211,7 +261,7 @@ pub(super) fn answer(
 /// Runs one call to its end, step by step. Tables answer at once, so no time passes and nothing has to
 /// wait.
 #[inline(never)]
-pub(super) fn call<L: Log>(
+pub(super) fn call<L: Watch>(
     router: &mut Router,
     answering: &Answering<'_>,
     counts: &mut VerifierCounts,
@@ -237,6 +287,19 @@ pub(super) fn call<L: Log>(
                 router.step(&mut call, Input::Reply(Reply { usage: None }), now, log)
             }
             Step::Verify { route, verifier } => {
+                if let Some(judge) = answering.verifiers[usize::from(verifier.0)].judge() {
+                    let asked = answering.judge_call(router, judge, route, need, i);
+                    log.judge(judge.route, route, asked);
+                    let Some(billed) = asked else {
+                        seen.unavailable += 1;
+                        step =
+                            router.step(&mut call, Input::Verdict(Verdict::Unavailable), now, log);
+                        continue;
+                    };
+                    cost.add(billed);
+                    calls += 1;
+                    seen.judge_calls += 1;
+                }
                 let Some(accepted) = answering.accepts(route, verifier, i, &mut seen) else {
                     router.step(&mut call, Input::Cancelled, now, log);
                     return Outcome::UNDETERMINED;

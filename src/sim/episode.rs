@@ -252,6 +252,8 @@ fn run_slice(
                     let answering = Answering {
                         outcomes: &scratch.outcomes,
                         verifiers,
+                        batch,
+                        world,
                     };
                     let outcomes = column.begin_outcomes();
                     decide(
@@ -304,7 +306,9 @@ fn decide(
     let mut unseen = VerifierCounts::default();
     let mut unpriced = 0;
     // Failures cannot happen here, so what holds before the slice holds all through it.
-    let instant = router.is_instant();
+    // A judge's call is made step by step: it may be barred from what the judged route may see.
+    let judged = answering.verifiers.iter().any(|one| one.judge().is_some());
+    let instant = router.is_instant() && !judged;
     let last = per_fold.len() - 1;
     for i in 0..asks.len() {
         let fold = folds.get(i).map_or(0, |fold| usize::from(*fold).min(last));

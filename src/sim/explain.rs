@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::contestants::{Field, Runner};
-use super::drive::{self, Answering, VerifierCounts};
+use super::drive::{self, Answering, VerifierCounts, Watch};
 use super::episode::{World, jitter};
 use super::{Experiment, prepare};
 use crate::policy::{Ask, Decision};
@@ -85,6 +85,8 @@ pub fn explain(
         let answering = Answering {
             outcomes: &outcomes,
             verifiers,
+            batch: &batch,
+            world: &world,
         };
         stories.push(Explanation {
             policy,
@@ -271,6 +273,22 @@ impl Diary<'_> {
             .routes
             .get(route.0 as usize)
             .map_or("?", |route| &route.name)
+    }
+}
+
+impl Watch for Diary<'_> {
+    fn judge(&mut self, judge: RouteId, judged: RouteId, cost: Option<u64>) {
+        let (judge, judged) = (self.route(judge), self.route(judged));
+        let line = match cost {
+            Some(cost) => format!(
+                "judge    `{judge}` is asked about the answer of `{judged}`, {}",
+                cost_text(cost)
+            ),
+            None => format!(
+                "judge    `{judge}` cannot be asked about the answer of `{judged}`: the data may not go there, or do not fit"
+            ),
+        };
+        self.lines.push(line);
     }
 }
 

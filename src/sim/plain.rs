@@ -207,7 +207,11 @@ impl Deciding<'_> {
     /// nothing done, if that is not possible here.
     pub(super) fn decide(self) -> bool {
         let plain = &*self.plain;
-        self.per_fold.iter().all(|policy| plain.suits(&**policy)) && widest(self)
+        // Judges are billed and may be barred; whoever has no rates is no matter of tables.
+        let of_tables = |one: &Verifier| one.rates().is_some() && one.judge().is_none();
+        self.verifiers.iter().all(of_tables)
+            && self.per_fold.iter().all(|policy| plain.suits(&**policy))
+            && widest(self)
     }
 }
 
@@ -335,9 +339,9 @@ impl AnswersAbreast for Walk<'_> {
         let column = self.plain.column[usize::from(route.0)].unwrap_or(0);
         let lane = &self.batch.verifier_lane[column].as_chunks::<LANES>().0[self.group];
         let right = self.right[usize::from(route.0)];
-        let accepted = match &self.verifiers[usize::from(verifier.0)] {
-            Verifier::Simulated(simulated) => simulated.accepts_lanes(right, lane),
-        };
+        // Without rates nothing is decided here.
+        let rates = self.verifiers[usize::from(verifier.0)].rates();
+        let accepted = rates.map_or(0, |rates| rates.accepts_lanes(right, lane));
         self.counts.right += (looked & right).count_ones();
         self.counts.right_accepted += (looked & right & accepted).count_ones();
         self.counts.wrong += (looked & !right).count_ones();

@@ -78,6 +78,52 @@ impl<'t> Value<'t> {
         self.value.is_integer() || self.value.is_float()
     }
 
+    /// Whether the value is a list.
+    #[must_use]
+    pub fn is_list(&self) -> bool {
+        self.value.is_array()
+    }
+
+    /// The value as JSON, tables as objects in file order. Dates, and numbers that JSON lacks, are
+    /// reported: they have no counterpart.
+    #[must_use]
+    pub fn json(&self) -> Option<serde_json::Value> {
+        use serde_json::{Number, Value as Json};
+        match self.value {
+            DeValue::String(text) => Some(Json::String(text.to_string())),
+            DeValue::Boolean(value) => Some(Json::Bool(*value)),
+            DeValue::Integer(text) => {
+                let digits = text.as_str().replace('_', "");
+                let number = i64::from_str_radix(&digits, text.radix());
+                if number.is_err() {
+                    self.error(format!("`{}` must be a finite number", self.path));
+                }
+                number.ok().map(Json::from)
+            }
+            DeValue::Float(_) => self.number().and_then(Number::from_f64).map(Json::Number),
+            DeValue::Array(_) => {
+                let items = self.list()?;
+                let read: Vec<Json> = items.iter().filter_map(Value::json).collect();
+                (read.len() == items.len()).then_some(Json::Array(read))
+            }
+            DeValue::Table(_) => {
+                let entries = self.table()?.entries();
+                let read: serde_json::Map<String, Json> = entries
+                    .iter()
+                    .filter_map(|(name, value)| Some((name.value.clone(), value.json()?)))
+                    .collect();
+                (read.len() == entries.len()).then_some(Json::Object(read))
+            }
+            DeValue::Datetime(_) => {
+                self.error(format!(
+                    "`{}` is a date, which JSON does not have; write it as a string",
+                    self.path
+                ));
+                None
+            }
+        }
+    }
+
     /// A string.
     #[must_use]
     pub fn string(&self) -> Option<At<String>> {

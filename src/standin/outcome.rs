@@ -1,8 +1,8 @@
 //! Answers by table look-up: what the workload says each route would have done.
 
 use crate::router::RouteId;
-use crate::units::{Price, Score};
-use crate::verify::Verifier;
+use crate::units::{Price, Score, Tokens};
+use crate::verify::{Judge, Verifier};
 use crate::workload::Batch;
 
 /// "This route is not in the workload."
@@ -95,14 +95,54 @@ impl Outcomes {
         self.cost[self.at(route, i)]
     }
 
-    /// Whether the verifier accepts the answer; `None` when nobody graded it, so that nobody can say.
+    /// Whether the verifier accepts the answer; `None` when nobody graded it, or nobody said how often
+    /// the verifier accepts ([`Verifier::rates`]), so that nobody can say.
     #[must_use]
     #[inline(always)]
     pub fn accepts(&self, verifier: &Verifier, route: RouteId, i: usize) -> Option<bool> {
         let at = self.at(route, i);
-        match verifier {
-            Verifier::Simulated(simulated) => simulated.accepts(self.grade[at], self.lane[at]),
-        }
+        verifier.rates()?.accepts(self.grade[at], self.lane[at])
+    }
+}
+
+/// A judge's call about one answer, as far as tables tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JudgeCall {
+    /// Tokens of its prompt: the judge's own, the request's and the judged answer's.
+    pub input_tokens: Tokens,
+    /// What it costs in 10⁻¹² USD at list price, or [`COST_UNKNOWN`].
+    pub cost: u64,
+}
+
+impl JudgeCall {
+    /// The call about the answer of a route to the i-th request. `column` is where that route stands in
+    /// the workload, `price` is what the judge's route charges. Nothing of it is recorded anywhere, so it
+    /// is billed at list price; what is not known of tokens or price makes the cost unknown.
+    #[must_use]
+    pub fn new(judge: &Judge, price: Option<Price>, batch: &Batch, column: u16, i: usize) -> Self {
+        let input = batch.input_tokens.get(i).and_then(|tokens| tokens.get());
+        let shared = batch.output_tokens.len() == 1;
+        let outputs = batch
+            .output_tokens
+            .get(if shared { 0 } else { usize::from(column) });
+        let output = outputs.and_then(|all| all.get(i)?.get());
+        let prompt = input.zip(output).map(|(input, output)| {
+            judge
+                .prompt_tokens
+                .saturating_add(input)
+                .saturating_add(output)
+        });
+        let input_tokens = Tokens::from(prompt);
+        let cost = input_tokens
+            .get()
+            .zip(price)
+            .map_or(COST_UNKNOWN, |(prompt, price)| {
+                price
+                    .of(prompt, judge.output_tokens)
+                    .0
+                    .min(COST_UNKNOWN - 1)
+            });
+        Self { input_tokens, cost }
     }
 }
 
@@ -151,6 +191,26 @@ mod tests {
         assert_eq!(outcomes.grade(RouteId(0), 1), Score::RIGHT);
         assert_eq!(outcomes.grade(RouteId(2), 1), Score::MISSING);
         assert!(outcomes.grade(RouteId(1), 0).is_missing());
+    }
+
+    #[test]
+    fn a_judge_is_billed_for_what_it_reads_and_says() {
+        let judge = Judge::new(RouteId(0), "Right?");
+        let known = JudgeCall::new(&judge, price(), &batch(), 1, 0);
+        assert_eq!(known.input_tokens, Tokens::new(200 + 10 + 3));
+        assert_eq!(
+            known.cost,
+            (213 + 5 * 2) * 1_000_000,
+            "213 · 1 + 5 · 2 USD per million tokens"
+        );
+        let unknown = [
+            JudgeCall::new(&judge, price(), &batch(), 1, 1),
+            JudgeCall::new(&judge, None, &batch(), 1, 0),
+            JudgeCall::new(&judge, price(), &Batch::default(), 1, 0),
+        ];
+        for call in unknown {
+            assert_eq!(call.cost, COST_UNKNOWN);
+        }
     }
 
     #[test]

@@ -67,6 +67,12 @@ pub struct Tally {
     pub verified_wrong: u64,
     /// See [`Tally::verified_wrong`].
     pub accepted_wrong: u64,
+    /// Requests on which a verifier could not look at an answer.
+    pub unavailable: u64,
+    /// Σ calls of judges; they are part of `calls_sum`.
+    pub judge_calls_sum: u64,
+    /// Σ (a request's calls of judges)².
+    pub judge_calls_square_sum: u64,
     /// Requests of unknown prompt length: they passed the window filter unchecked.
     pub unknown_need: u64,
     /// Mirrored calls.
@@ -128,7 +134,8 @@ impl Tally {
             calls_sum, calls_square_sum, costed, cost_sum, cost_square_sum,
             both, both_cost_sum, both_cost_square_sum, both_score_sum, both_score_square_sum,
             both_cross_sum, unverified, escalated, verified_right, accepted_right,
-            verified_wrong, accepted_wrong, unknown_need,
+            verified_wrong, accepted_wrong, unavailable, judge_calls_sum, judge_calls_square_sum,
+            unknown_need,
             mirror_calls, mirror_costed, mirror_cost_sum, mirror_cost_square_sum,
         } apart from { unserved, final_count });
         for (mine, theirs) in self.unserved.iter_mut().zip(other.unserved) {
@@ -227,6 +234,9 @@ mod tests {
             accepted_right: at(34),
             verified_wrong: at(35),
             accepted_wrong: at(36),
+            unavailable: at(43),
+            judge_calls_sum: at(44),
+            judge_calls_square_sum: at(45),
             unknown_need: at(37),
             mirror_calls: at(38),
             mirror_costed: at(39),

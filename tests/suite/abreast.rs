@@ -7,6 +7,7 @@ use routelab::catalogue::{Catalogue, Requirement};
 use routelab::policy::{Ask, Asks, Decision, KINDS, NoLab, Policy, PolicyFile, Setup, Spec, Why};
 use routelab::router::{Regions, RouteId};
 use routelab::units::Tokens;
+use routelab::verify::Verifier;
 use routelab::workload::Workload;
 
 use crate::given::{catalogue_of, policies, policy_of, project, routes, run, workload};
@@ -32,6 +33,10 @@ impl Spec for OneByOne {
 
     fn routes(&self) -> Vec<RouteId> {
         self.0.routes()
+    }
+
+    fn verifiers(&self) -> Vec<&Verifier> {
+        self.0.verifiers()
     }
 }
 

@@ -126,6 +126,7 @@ pub(crate) fn experiment(
                 control: always(name).is_some() || *kind == "oracle",
                 trained: false,
                 sticks_to: None,
+                verifiers: Vec::new(),
                 always: always(name).map(|route| route as u16),
                 unavailable: None,
                 tallies: vec![tally(all, routes.len())],
