@@ -29,6 +29,22 @@ pub enum ProviderKind {
     Gemini,
     /// An OpenAI-compatible server.
     Compatible,
+    /// Ollama's own chat API.
+    Ollama,
+}
+
+impl ProviderKind {
+    /// The name in catalogues, which is that of the adapter that speaks it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Compatible => "compatible",
+            Self::Ollama => "ollama",
+        }
+    }
 }
 
 /// Who runs a route.

@@ -14,11 +14,12 @@ const NAME_CHARS_MAX: usize = 64;
 /// What to write when the default requirement is missing.
 const DEFAULT_HELP: &str = "`default = { residency = [\"eu\", \"us\"] }` (your regions), or `default = { residency = \"anywhere\" }`";
 
-const KINDS: [(&str, ProviderKind); 4] = [
+const KINDS: [(&str, ProviderKind); 5] = [
     ("openai", ProviderKind::OpenAi),
     ("anthropic", ProviderKind::Anthropic),
     ("gemini", ProviderKind::Gemini),
     ("compatible", ProviderKind::Compatible),
+    ("ollama", ProviderKind::Ollama),
 ];
 
 /// Reads a catalogue; `None`, with the reasons in `diagnostics`, if anything in it is wrong.
@@ -146,7 +147,7 @@ impl Reader {
         }
     }
 
-    /// Index of a provider by name; the four wire formats are providers of their own.
+    /// Index of a provider by name; the wire formats are providers of their own.
     fn provider_index(&mut self, value: &Value<'_>) -> Option<usize> {
         let name = value.string()?;
         if let Some(index) = self
@@ -161,7 +162,7 @@ impl Reader {
                 ProviderKind::OpenAi => Some("OPENAI_API_KEY"),
                 ProviderKind::Anthropic => Some("ANTHROPIC_API_KEY"),
                 ProviderKind::Gemini => Some("GEMINI_API_KEY"),
-                ProviderKind::Compatible => None,
+                ProviderKind::Compatible | ProviderKind::Ollama => None,
             };
             self.providers.push(Provider {
                 name: (*builtin).to_owned(),
