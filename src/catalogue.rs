@@ -34,16 +34,19 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
-    /// The name in catalogues, which is that of the adapter that speaks it.
+    /// All of them, by the name that files use; it is also the name of the wire adapter.
+    pub const ALL: [(&str, Self); 5] = [
+        ("openai", Self::OpenAi),
+        ("anthropic", Self::Anthropic),
+        ("gemini", Self::Gemini),
+        ("compatible", Self::Compatible),
+        ("ollama", Self::Ollama),
+    ];
+
+    /// The name.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-            Self::Compatible => "compatible",
-            Self::Ollama => "ollama",
-        }
+        Self::ALL[self as usize].0
     }
 }
 

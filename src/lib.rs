@@ -99,6 +99,7 @@
 //!     replicates: 1,
 //!     baseline: None, // the most accurate single route
 //!     controls: true,
+//!     stage: None,
 //! };
 //! let results = sim::run(&experiment, &mut found, &|_done| {}, &AtomicBool::new(false))
 //!     .expect("the three files fit each other");

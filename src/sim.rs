@@ -10,9 +10,11 @@ mod episode;
 mod explain;
 mod lab;
 mod plain;
+mod stage;
 mod tallying;
 
 pub use explain::{Explanation, explain};
+pub use stage::{Fidelity, Stage, Trace};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -68,6 +70,8 @@ pub struct Contestant {
     pub unavailable: Option<String>,
     /// One tally per replicate.
     pub tallies: Vec<Tally>,
+    /// One trace per replicate, if the experiment was staged; the oracle, which sends nothing, has none.
+    pub traces: Vec<Trace>,
     /// `pairs[b][r]`: against `Results::baselines[b]`, in replicate r.
     pub pairs: Vec<Vec<PairTally>>,
 }
@@ -116,6 +120,9 @@ pub struct Experiment<'a> {
     pub baseline: Option<&'a str>,
     /// Whether the controls take part. A comparison that people read always has them.
     pub controls: bool,
+    /// Send requests one after the other through stand-ins, with faults; `None` for tables that answer
+    /// at once.
+    pub stage: Option<&'a Stage>,
 }
 
 /// Why there are no results.
@@ -125,6 +132,8 @@ pub enum Stopped {
     Invalid(Diagnostics),
     /// The caller raised the flag.
     Interrupted,
+    /// Something failed that is nobody's input: a socket could not be opened, or broke.
+    Failed(String),
 }
 
 /// Names of everybody who will take part, in the order of [`Results::contestants`], or what does not fit
@@ -185,7 +194,7 @@ pub fn run(
     let mut first = Some(first);
     for replicate in 0..replicates {
         // Warnings are the same in every replicate, so only the first one's are kept.
-        let field = first.take().unwrap_or_else(|| {
+        let mut field = first.take().unwrap_or_else(|| {
             Field::build(experiment, &world, replicate, &mut Diagnostics::default())
         });
         let key = DrawKey {
@@ -193,17 +202,29 @@ pub fn run(
             domain: Domain::Traffic,
             replicate,
         };
-        let sums = run_field(
-            &world,
-            &field,
-            &results.baselines,
-            key,
-            requests,
-            tick,
-            stop,
-        );
+        let (sums, traces) = match experiment.stage {
+            None => {
+                let baselines = &results.baselines;
+                let sums = run_field(&world, &field, baselines, key, requests, tick, stop);
+                (sums, Vec::new())
+            }
+            Some(stage) => stage::run_field(
+                stage,
+                &world,
+                &mut field,
+                &results.baselines,
+                key,
+                requests,
+                tick,
+                stop,
+            )
+            .map_err(Stopped::Failed)?,
+        };
         if stop.load(Ordering::Relaxed) {
             return Err(Stopped::Interrupted);
+        }
+        for (contestant, trace) in results.contestants.iter_mut().zip(traces) {
+            contestant.traces.extend(trace);
         }
         for ((contestant, tally), pairs) in results
             .contestants

@@ -5,8 +5,10 @@
 //! answer is written and read as the provider's bytes, in this process. `loopback`: the bytes go
 //! through sockets on this machine.
 
+pub mod effect;
 pub mod faults;
 pub mod outcome;
 pub mod scripted;
 pub mod transmission;
 pub mod wired;
+pub mod world;

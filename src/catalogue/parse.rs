@@ -14,14 +14,6 @@ const NAME_CHARS_MAX: usize = 64;
 /// What to write when the default requirement is missing.
 const DEFAULT_HELP: &str = "`default = { residency = [\"eu\", \"us\"] }` (your regions), or `default = { residency = \"anywhere\" }`";
 
-const KINDS: [(&str, ProviderKind); 5] = [
-    ("openai", ProviderKind::OpenAi),
-    ("anthropic", ProviderKind::Anthropic),
-    ("gemini", ProviderKind::Gemini),
-    ("compatible", ProviderKind::Compatible),
-    ("ollama", ProviderKind::Ollama),
-];
-
 /// Reads a catalogue; `None`, with the reasons in `diagnostics`, if anything in it is wrong.
 #[must_use]
 pub fn parse(file: &Arc<SourceFile>, diagnostics: &mut Diagnostics) -> Option<Catalogue> {
@@ -108,7 +100,7 @@ impl Reader {
         let Some(mut table) = value.table() else {
             return;
         };
-        let names = KINDS.map(|(name, _)| name);
+        let names = ProviderKind::ALL.map(|(name, _)| name);
         let kind = table
             .require("kind")
             .and_then(|value| value.one_of("provider kind", &names));
@@ -140,7 +132,7 @@ impl Reader {
         if let Some(kind) = kind {
             self.providers.push(Provider {
                 name: name.value.clone(),
-                kind: KINDS[kind].1,
+                kind: ProviderKind::ALL[kind].1,
                 base_url: base_url.map(|at| at.value),
                 api_key_env: api_key_env.map(|at| at.value),
             });
@@ -157,7 +149,10 @@ impl Reader {
         {
             return Some(index);
         }
-        if let Some((builtin, kind)) = KINDS.iter().find(|(builtin, _)| *builtin == name.value) {
+        if let Some((builtin, kind)) = ProviderKind::ALL
+            .iter()
+            .find(|(builtin, _)| *builtin == name.value)
+        {
             let api_key_env = match kind {
                 ProviderKind::OpenAi => Some("OPENAI_API_KEY"),
                 ProviderKind::Anthropic => Some("ANTHROPIC_API_KEY"),
@@ -176,7 +171,7 @@ impl Reader {
             .providers
             .iter()
             .map(|provider| provider.name.as_str())
-            .chain(KINDS.map(|(name, _)| name))
+            .chain(ProviderKind::ALL.map(|(name, _)| name))
             .collect();
         value.report_diagnostic(name.unknown("provider", known.iter().copied()));
         None

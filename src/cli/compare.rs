@@ -12,8 +12,10 @@ use super::Exit;
 use super::inputs::{self, Inputs};
 use super::screen::Screen;
 use crate::report::{self, Manifest, Options, Outcome, RENDERERS, Renderer};
-use crate::sim::{self, Experiment, Stopped};
+use crate::sim::{self, Experiment, Fidelity, Stage, Stopped};
 use crate::source::{Diagnostic, Diagnostics};
+use crate::standin::faults;
+use crate::units::Duration;
 
 /// Most requests of one replicate.
 const REQUESTS_MAX: u64 = 1_000_000_000_000;
@@ -52,13 +54,74 @@ pub(super) struct Arguments {
     /// Metric by which the summary picks among the policies that meet every requirement.
     #[arg(long, value_name = "METRIC")]
     minimize: Option<String>,
+    /// How much of the way to a provider is real: tables, the providers' bytes in this process, or the
+    /// same bytes over sockets on this machine. Requests then come one after the other in virtual time.
+    #[arg(long, value_name = "FIDELITY", value_parser = PossibleValuesParser::new(Fidelity::ALL.map(Fidelity::name)))]
+    fidelity: Option<String>,
+    /// What goes wrong (TOML, one `[[fault]]` each); at the fidelity `outcome` unless --fidelity names another.
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+    /// Seconds of virtual time from the end of a request to the next, where they come one after the other.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = parse_spacing)]
+    spacing: f64,
     /// No progress bar and no remarks.
     #[arg(short, long)]
     quiet: bool,
 }
 
+/// How the comparison is staged, if it is.
+fn stage(
+    arguments: &Arguments,
+    inputs: &mut Inputs,
+    found: &mut Diagnostics,
+) -> Result<Option<Stage>, Diagnostics> {
+    let named = arguments.fidelity.as_deref();
+    if named.is_none() && arguments.faults.is_none() {
+        return Ok(None);
+    }
+    // The parser admits only names of fidelities.
+    let fidelity = Fidelity::ALL
+        .into_iter()
+        .find(|fidelity| named == Some(fidelity.name()))
+        .unwrap_or(Fidelity::Outcome);
+    let mut stage = Stage::new(fidelity);
+    stage.spacing = Duration::from_secs_f64(arguments.spacing);
+    if let Some(path) = &arguments.faults {
+        let mut reader = inputs::Reader::default();
+        let read = reader
+            .text(path)
+            .and_then(|file| faults::parse(&file, &mut reader.found));
+        let Some(read) = read else {
+            return Err(reader.found);
+        };
+        let routes = &inputs.catalogue.routes;
+        let names = routes.iter().flat_map(|route| [&route.name, &route.model]);
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        let unknown = read.check_names(&names);
+        if unknown.has_errors() {
+            return Err(unknown);
+        }
+        found.0.append(&mut reader.found.0);
+        inputs.digests.append(&mut reader.digests);
+        stage.faults = read;
+    }
+    Ok(Some(stage))
+}
+
+/// Seconds of spacing.
+fn parse_spacing(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected seconds, from 0 to 86400".to_owned()),
+    }
+}
+
 pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Screen) -> Exit {
-    let (inputs, mut warnings) = match inputs::read(&arguments.inputs) {
+    let read = inputs::read(&arguments.inputs).and_then(|(mut inputs, mut warnings)| {
+        let stage = stage(arguments, &mut inputs, &mut warnings)?;
+        Ok((inputs, warnings, stage))
+    });
+    let (inputs, mut warnings, stage) = match read {
         Ok(read) => read,
         Err(found) => {
             screen.complain(&found);
@@ -75,6 +138,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         replicates: arguments.replicates,
         baseline: arguments.baseline.as_deref(),
         controls: true,
+        stage: stage.as_ref(),
     };
     let options = Options {
         baseline: arguments.baseline.clone(),
@@ -235,6 +299,10 @@ fn simulate(
         Stopped::Invalid(found) => {
             screen.complain(&found);
             Exit::BadInput
+        }
+        Stopped::Failed(why) => {
+            screen.say(&format!("error: {why}"));
+            Exit::Failure
         }
         Stopped::Interrupted => {
             screen.say(&format!(

@@ -31,6 +31,7 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
         replicates: 1,
         baseline: None,
         controls: false,
+        stage: None,
     };
     match sim::explain(&experiment, &arguments.request, &mut warnings) {
         Ok(stories) => {

@@ -47,6 +47,14 @@ impl Runner {
     }
 }
 
+/// The verifiers of all contestants.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Verifiers {
+    pub(super) all: Vec<Verifier>,
+    /// By contestant: where its verifiers begin.
+    pub(super) offsets: Vec<usize>,
+}
+
 struct Entrant {
     name: String,
     kind: &'static str,
@@ -121,6 +129,18 @@ impl Field {
         self.runners().any(Runner::stateful)
     }
 
+    /// The verifiers of everybody, in one list.
+    pub(super) fn verifiers(&self) -> Verifiers {
+        let mut verifiers = Verifiers::default();
+        for runner in self.runners() {
+            verifiers.offsets.push(verifiers.all.len());
+            if let Runner::Policy { verifiers: own, .. } = runner {
+                verifiers.all.extend_from_slice(own);
+            }
+        }
+        verifiers
+    }
+
     /// The rows of the results, still without tallies.
     pub(super) fn contestants(&self, baselines: usize) -> Vec<Contestant> {
         self.0
@@ -135,6 +155,7 @@ impl Field {
                 always: entrant.always,
                 unavailable: entrant.unavailable.clone(),
                 tallies: Vec::new(),
+                traces: Vec::new(),
                 pairs: vec![Vec::new(); baselines],
             })
             .collect()

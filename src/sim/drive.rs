@@ -112,9 +112,9 @@ pub(super) struct VerifierCounts {
     pub(super) wrong: u32,
     pub(super) wrong_accepted: u32,
     /// Requests on which a verifier could not look.
-    unavailable: u32,
+    pub(super) unavailable: u32,
     /// Calls of judges.
-    judge_calls: u32,
+    pub(super) judge_calls: u32,
     /// Σ (a request's calls of judges)².
     judge_calls_square: u32,
 }
@@ -132,7 +132,7 @@ impl VerifierCounts {
 
     /// Adds what was seen of one request.
     #[inline(always)]
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.unavailable += other.unavailable.min(1);
         self.judge_calls += other.judge_calls;
         self.judge_calls_square += other.judge_calls * other.judge_calls;
@@ -182,7 +182,7 @@ impl Answering<'_> {
     }
 
     /// What asking the judge costs; `None` if the request's data may not go there, or do not fit.
-    fn judge_call(
+    pub(super) fn judge_call(
         &self,
         router: &Router,
         judge: &Judge,
@@ -341,11 +341,11 @@ pub(super) fn call<L: Watch>(
 }
 
 /// A sum of costs that stays unknown once a part of it is.
-struct Sum(u64);
+pub(super) struct Sum(pub(super) u64);
 
 impl Sum {
     #[inline(always)]
-    fn add(&mut self, cost: u64) {
+    pub(super) fn add(&mut self, cost: u64) {
         self.0 = if cost == COST_UNKNOWN || self.0 == COST_UNKNOWN {
             COST_UNKNOWN
         } else {

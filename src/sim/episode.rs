@@ -348,7 +348,7 @@ fn decide(
 }
 
 #[inline(never)]
-fn add_mirror(tally: &mut Tally, copy: &Outcome) {
+pub(super) fn add_mirror(tally: &mut Tally, copy: &Outcome) {
     tally.mirror_calls += u64::from(copy.calls());
     if copy.cost != COST_UNKNOWN {
         tallying::grow(&mut tally.mirror_cost_sum, i128::from(copy.cost));
@@ -361,7 +361,12 @@ fn add_mirror(tally: &mut Tally, copy: &Outcome) {
 
 /// The best grade among the routes that can serve, ties to the cheaper. A route without a grade might
 /// have been the best one; unless a route that is no dearer was right, nothing can be said.
-fn oracle(world: &World<'_>, view: &Outcomes, asks: &Asks<'_>, outcomes: &mut Vec<Outcome>) {
+pub(super) fn oracle(
+    world: &World<'_>,
+    view: &Outcomes,
+    asks: &Asks<'_>,
+    outcomes: &mut Vec<Outcome>,
+) {
     for i in 0..asks.len() {
         let need = asks.need(i);
         let mut best: Option<Outcome> = None;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::router::FaultKind;
-use crate::source::{Diagnostics, Document, SourceFile, Table, Value};
+use crate::source::{At, Diagnostics, Document, SourceFile, Table, Value};
 use crate::units::{Duration, Probability, mix64};
 use crate::wire::Headers;
 
@@ -84,7 +84,7 @@ pub enum Act {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// Names of routes or models; all if empty.
-    pub routes: Vec<String>,
+    pub routes: Vec<At<String>>,
     /// The first request it holds for.
     pub skip: u64,
     /// How many requests from there.
@@ -109,7 +109,11 @@ impl Faults {
     #[must_use]
     pub fn act(&self, names: &[&str], number: u64, attempt: u8) -> Option<&Act> {
         let (index, rule) = self.rules.iter().enumerate().find(|(index, rule)| {
-            (rule.routes.is_empty() || rule.routes.iter().any(|r| names.contains(&r.as_str())))
+            (rule.routes.is_empty()
+                || rule
+                    .routes
+                    .iter()
+                    .any(|r| names.contains(&r.value.as_str())))
                 && number >= rule.skip
                 && number - rule.skip < rule.first
                 && attempt <= rule.attempts
@@ -123,16 +127,16 @@ impl Faults {
         Some(&rule.act)
     }
 
-    /// Names that rules mention and `known` does not have.
+    /// What is wrong with the names in the rules, where these are known.
     #[must_use]
-    pub fn unknown_names(&self, known: &[&str]) -> Vec<&str> {
+    pub fn check_names(&self, known: &[&str]) -> Diagnostics {
         let named = self.rules.iter().flat_map(|rule| &rule.routes);
-        let mut unknown: Vec<&str> = named
-            .map(String::as_str)
-            .filter(|name| !known.contains(name))
-            .collect();
-        unknown.dedup();
-        unknown
+        let unknown = named.filter(|name| !known.contains(&name.value.as_str()));
+        Diagnostics(
+            unknown
+                .map(|name| name.unknown("route", known.iter().copied()))
+                .collect(),
+        )
     }
 }
 
@@ -239,7 +243,7 @@ fn rule(mut table: Table<'_>) -> Option<Rule> {
     };
     table.finish();
     Some(Rule {
-        routes: routes.into_iter().map(|at| at.value).collect(),
+        routes,
         skip,
         first,
         share: share.unwrap_or(Probability::ONE),

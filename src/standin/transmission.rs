@@ -263,7 +263,24 @@ fn content_ends(adapter: &dyn Adapter, reply: &Reply) -> Vec<usize> {
         }
         events.clear();
     }
+    // Some dialects say with the last word that it is the last, and the end only with the body's.
+    while ends
+        .last()
+        .is_some_and(|&end| is_complete(adapter, reply, end))
+    {
+        ends.pop();
+    }
     ends
+}
+
+/// Whether the first pieces alone are a whole answer.
+fn is_complete(adapter: &dyn Adapter, reply: &Reply, pieces: usize) -> bool {
+    let mut parser = adapter.stream(&reply.headers);
+    let mut events = Vec::new();
+    reply.pieces[..pieces]
+        .iter()
+        .all(|piece| parser.push(piece, &mut events).is_ok())
+        && parser.finish(crate::wire::End::Eof, &mut events).is_ok()
 }
 
 /// Whether the body is one JSON object a line.

@@ -48,6 +48,7 @@ const STRONG: &[(&str, FaultKind)] = &[
     ("unavailable_error", FaultKind::Overloaded), // llama.cpp while it loads
     ("unavailable", FaultKind::Overloaded),       // gRPC
     ("timeout_error", FaultKind::Timeout),
+    ("timeout", FaultKind::Timeout), // gateways with a 408, and in their frames
     ("deadline_exceeded", FaultKind::Timeout),
     ("request_timeout", FaultKind::Timeout),
     ("context_length_exceeded", FaultKind::ContextLength),

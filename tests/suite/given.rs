@@ -115,12 +115,14 @@ pub(crate) fn run(
         replicates: 1,
         baseline: None,
         controls: true,
+        stage: None,
     };
     let mut warnings = Diagnostics::default();
     match sim::run(&experiment, &mut warnings, &|_| {}, &AtomicBool::new(false)) {
         Ok(results) => results,
         Err(sim::Stopped::Invalid(found)) => panic!("{}", found.render(false)),
         Err(sim::Stopped::Interrupted) => panic!("interrupted"),
+        Err(sim::Stopped::Failed(why)) => panic!("{why}"),
     }
 }
 

@@ -4,6 +4,7 @@ mod abreast;
 mod bad_input;
 mod command_line;
 mod explain_and_check;
+mod fidelity;
 mod given;
 mod intervals;
 mod lesson;

@@ -130,6 +130,7 @@ pub(crate) fn experiment(
                 always: always(name).map(|route| route as u16),
                 unavailable: None,
                 tallies: vec![tally(all, routes.len())],
+                traces: Vec::new(),
                 pairs: baselines
                     .iter()
                     .map(|&b| vec![pair(all, &contestants[b].2)])

@@ -1,0 +1,300 @@
+//! Comparisons in which requests take their course one after the other: through bytes, through sockets,
+//! and through faults.
+//!
+//! Everywhere else in `sim` a call is answered at once by a row of a table. Here every attempt is an
+//! exchange with a stand-in at one of three fidelities, in virtual time, and a fault script may spoil it.
+//! Each request begins [`Stage::spacing`] after the one before has ended: no two overlap. The same attempts come out at every fidelity; that is what licenses the fast numbers.
+
+mod course;
+#[cfg(feature = "live")]
+mod loopback;
+mod teller;
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+use sha2::Digest as _;
+
+use super::contestants::Field;
+use super::episode::{Sums, World};
+use super::tallying::{self, Column};
+use crate::router::{Alert, BreakerChange, FaultKind, Log, RouteId, Skip, Verdict};
+use crate::standin::faults::Faults;
+use crate::units::{Duration, Instant};
+use crate::workload::DrawKey;
+
+/// Requests whose outcomes are added up together.
+const SLICE: usize = 4_096;
+
+/// How much of the way to a provider is real.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fidelity {
+    /// Answers are rows of a table, faults are looked up in a list of rules.
+    Outcome,
+    /// Requests and answers are written and read as the provider's bytes, in this process.
+    Wired,
+    /// The same bytes go through sockets on this machine. Time is virtual here, too.
+    Loopback,
+}
+
+impl Fidelity {
+    /// All three, from fast to real.
+    pub const ALL: [Self; 3] = [Self::Outcome, Self::Wired, Self::Loopback];
+
+    /// The name in options and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Outcome => "outcome",
+            Self::Wired => "wired",
+            Self::Loopback => "loopback",
+        }
+    }
+}
+
+/// How a comparison is staged.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// How much is real.
+    pub fidelity: Fidelity,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// Time from the end of one request to the beginning of the next.
+    pub spacing: Duration,
+    /// Whether the lines of traces are kept, or only their digest.
+    pub keep_lines: bool,
+}
+
+impl Stage {
+    /// Nothing goes wrong, and a second passes between requests.
+    #[must_use]
+    pub fn new(fidelity: Fidelity) -> Self {
+        Self {
+            fidelity,
+            faults: Faults::default(),
+            spacing: Duration::from_secs(1),
+            keep_lines: false,
+        }
+    }
+}
+
+/// What the router did with all requests of one contestant, in order: attempts, failures, waits, routes
+/// passed over, verdicts, breakers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// SHA-256 of the lines, in hexadecimal.
+    pub sha256: String,
+    /// The lines, if they were kept.
+    pub lines: Vec<String>,
+    /// Attempts sent, mirrored and judging ones included.
+    pub attempts: u64,
+    /// Attempts that failed before any output reached the caller.
+    pub failed: u64,
+    /// Attempts that failed after output had begun. What providers bill for them is not known; they
+    /// count as free.
+    pub failed_after_output: u64,
+    /// Waits.
+    pub waits: u64,
+    /// The sum of all waits.
+    pub waited: Duration,
+    /// Times a breaker opened.
+    pub breakers_opened: u64,
+}
+
+/// Writes a [`Trace`].
+struct Tracer<'a> {
+    routes: &'a [String],
+    trace: Trace,
+    digest: sha2::Sha256,
+    keep_lines: bool,
+    line: String,
+    request: u64,
+    /// `""`, or what is not the request itself: `mirror `, `judge `.
+    origin: &'static str,
+    failed_at: Option<Instant>,
+}
+
+impl<'a> Tracer<'a> {
+    fn new(routes: &'a [String], keep_lines: bool) -> Self {
+        Self {
+            routes,
+            trace: Trace::default(),
+            digest: sha2::Sha256::new(),
+            keep_lines,
+            line: String::new(),
+            request: 0,
+            origin: "",
+            failed_at: None,
+        }
+    }
+
+    fn say(&mut self, now: Instant, what: std::fmt::Arguments<'_>) {
+        self.line.clear();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            self.line,
+            "{} {} {}{what}",
+            self.request, now.0, self.origin
+        );
+        self.digest.update(self.line.as_bytes());
+        if self.keep_lines {
+            self.trace.lines.push(self.line.trim_end().to_owned());
+        }
+    }
+
+    fn name(&self, route: RouteId) -> &'a str {
+        self.routes
+            .get(usize::from(route.0))
+            .map_or("?", String::as_str)
+    }
+
+    fn finish(mut self) -> Trace {
+        for byte in self.digest.finalize() {
+            let _ = write!(self.trace.sha256, "{byte:02x}");
+        }
+        self.trace
+    }
+}
+
+impl Log for Tracer<'_> {
+    fn attempt(&mut self, route: RouteId, attempt: u8, now: Instant) {
+        self.trace.attempts += 1;
+        let name = self.name(route);
+        self.say(now, format_args!("attempt {name}#{attempt}"));
+    }
+
+    fn shown(&mut self, route: RouteId, attempt: u8, now: Instant) {
+        let name = self.name(route);
+        self.say(now, format_args!("shown {name}#{attempt}"));
+    }
+
+    fn reply(&mut self, route: RouteId, attempt: u8, now: Instant) {
+        let name = self.name(route);
+        self.say(now, format_args!("reply {name}#{attempt}"));
+    }
+
+    fn fault(&mut self, route: RouteId, attempt: u8, kind: FaultKind, mid: bool, now: Instant) {
+        if mid {
+            self.trace.failed_after_output += 1;
+        } else {
+            self.trace.failed += 1;
+        }
+        self.failed_at = Some(now);
+        let (name, kind) = (self.name(route), kind.name());
+        let mid = if mid { " mid-stream" } else { "" };
+        self.say(now, format_args!("fault {name}#{attempt} {kind}{mid}"));
+    }
+
+    fn skip(&mut self, route: RouteId, why: Skip, now: Instant) {
+        let name = self.name(route);
+        self.say(now, format_args!("skip {name} {}", why.name()));
+    }
+
+    fn breaker(&mut self, route: RouteId, change: BreakerChange, now: Instant) {
+        if matches!(change, BreakerChange::Opened { .. }) {
+            self.trace.breakers_opened += 1;
+        }
+        let name = self.name(route);
+        self.say(now, format_args!("breaker {name} {change:?}"));
+    }
+
+    fn wait(&mut self, route: RouteId, attempt: u8, hint: Option<Duration>, until: Instant) {
+        let now = self.failed_at.unwrap_or(until);
+        self.trace.waits += 1;
+        self.trace.waited = self.trace.waited.plus(until.since(now));
+        let name = self.name(route);
+        let hint = hint.map_or(0, |hint| hint.0);
+        self.say(
+            now,
+            format_args!("wait {name}#{attempt} hint {hint} until {}", until.0),
+        );
+    }
+
+    fn verdict(&mut self, route: RouteId, verdict: Verdict, now: Instant) {
+        let name = self.name(route);
+        self.say(now, format_args!("verdict {name} {verdict:?}"));
+    }
+
+    fn alert(&mut self, route: RouteId, alert: Alert, now: Instant) {
+        let name = self.name(route);
+        self.say(now, format_args!("alert {name} {}", alert.kind.name()));
+    }
+}
+
+/// Runs everybody on the same requests.
+pub(super) fn run_field(
+    stage: &Stage,
+    world: &World<'_>,
+    field: &mut Field,
+    baselines: &[usize],
+    key: DrawKey,
+    requests: u64,
+    tick: &(dyn Fn(u64) + Sync),
+    stop: &AtomicBool,
+) -> Result<(Sums, Vec<Option<Trace>>), String> {
+    let contestants = field.len();
+    let routes: Vec<String> = world.catalogue.names().map(str::to_owned).collect();
+    let verifiers = field.verifiers();
+    let theatre = teller::Theatre::open(stage, world, key, &verifiers)?;
+    let ran: Vec<_> = field
+        .runners_mut()
+        .enumerate()
+        .collect::<Vec<_>>()
+        .into_par_iter()
+        .map(|(index, runner)| {
+            let course = course::Course {
+                stage,
+                world,
+                theatre: &theatre,
+                routes: &routes,
+                first_verifier: verifiers.offsets[index],
+                key,
+                requests,
+                stop,
+            };
+            let played = course.play(runner);
+            // Progress is counted in requests, not in requests and contestants.
+            tick(
+                requests * (index as u64 + 1) / contestants as u64
+                    - requests * index as u64 / contestants as u64,
+            );
+            played
+        })
+        .collect();
+    let mut sums = Sums::new(contestants, baselines.len(), world.catalogue.routes.len());
+    let mut traces = Vec::new();
+    let mut everybody = Vec::new();
+    for (played, tally) in ran.into_iter().zip(&mut sums.tallies) {
+        let played = played?;
+        if let Some(played) = &played {
+            tally.merge(&played.tally);
+        }
+        everybody.push(played.as_ref().map(|played| played.outcomes.clone()));
+        traces.push(played.and_then(|played| played.trace));
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Ok((sums, traces));
+    }
+    let mut columns: Vec<Column> = (0..contestants).map(|_| Column::default()).collect();
+    let mut done = 0;
+    while done < requests as usize {
+        let end = (done + SLICE).min(requests as usize);
+        for ((column, outcomes), tally) in columns.iter_mut().zip(&everybody).zip(&mut sums.tallies)
+        {
+            let slice = column.begin_outcomes();
+            if let Some(outcomes) = outcomes {
+                slice.extend_from_slice(&outcomes[done..end]);
+                tallying::add(tally, slice);
+            }
+            column.settle();
+        }
+        for (b, baseline) in baselines.iter().enumerate() {
+            for (mine, pairs) in columns.iter().zip(&mut sums.pairs) {
+                tallying::add_pairs(&mut pairs[b], mine, &columns[*baseline]);
+            }
+        }
+        done = end;
+    }
+    Ok((sums, traces))
+}

@@ -1,0 +1,428 @@
+//! One contestant's course over all requests, step by step.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::teller::{Said, Sent, Theatre};
+use super::{Stage, Trace, Tracer};
+use crate::policy::{Ask, Policy};
+use crate::router::{
+    Input, Plan, Reply, RouteId, Router, ServedVerdict, Step, Target, UnservedReason, Verdict,
+    VerifierId,
+};
+use crate::sim::contestants::Runner;
+use crate::sim::drive::{Answering, Outcome, Sum, VerifierCounts, flag};
+use crate::sim::episode::{self, World, jitter};
+use crate::standin::outcome::{COST_UNKNOWN, Outcomes};
+use crate::stats::{Tally, Unserved};
+use crate::units::{Instant, Score, Tokens, mix64};
+use crate::verify::Verifier;
+use crate::workload::{Batch, DrawKey};
+
+/// Requests that are drawn together.
+const SLICE: u64 = 128;
+/// Splits the choice between streams and whole answers off a request's random word.
+const STREAM: u64 = 0x7374_7265_616d_2e31;
+/// Verdicts on texts that are remembered: stand-ins give a verifier two texts.
+const VERDICTS_MAX: usize = 64;
+
+/// What one contestant plays on.
+pub(super) struct Course<'a> {
+    pub(super) stage: &'a Stage,
+    pub(super) world: &'a World<'a>,
+    pub(super) theatre: &'a Theatre<'a>,
+    pub(super) routes: &'a [String],
+    pub(super) first_verifier: usize,
+    pub(super) key: DrawKey,
+    pub(super) requests: u64,
+    pub(super) stop: &'a AtomicBool,
+}
+
+/// What came of it.
+pub(super) struct Played {
+    /// By request.
+    pub(super) outcomes: Vec<Outcome>,
+    /// What outcomes do not hold: verdicts, mirrors, unknown needs.
+    pub(super) tally: Tally,
+    /// Of those that send anything.
+    pub(super) trace: Option<Trace>,
+}
+
+/// What changes from request to request.
+struct State<'a> {
+    router: Router,
+    tracer: Tracer<'a>,
+    counts: VerifierCounts,
+    outcomes: Outcomes,
+    /// What verifiers said about texts.
+    verdicts: Vec<(usize, String, Verdict)>,
+}
+
+/// One request of a batch.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    batch: &'a Batch,
+    i: usize,
+    number: u64,
+    ask: &'a Ask,
+}
+
+impl<'a> Course<'a> {
+    /// Plays all requests; `None` for those who cannot be run on this data.
+    pub(super) fn play(&self, runner: &mut Runner) -> Result<Option<Played>, String> {
+        let routes = self.world.catalogue.routes.len();
+        let mut played = Played {
+            outcomes: Vec::new(),
+            tally: Tally {
+                final_count: vec![0; routes],
+                ..Tally::default()
+            },
+            trace: None,
+        };
+        let mut state = State {
+            router: self.world.catalogue.router(),
+            tracer: Tracer::new(self.routes, self.stage.keep_lines),
+            counts: VerifierCounts::default(),
+            outcomes: Outcomes::default(),
+            verdicts: Vec::new(),
+        };
+        let mut batch = Batch::default();
+        let mut requirement = Vec::new();
+        let mut now = Instant::ZERO;
+        let mut first = 0;
+        while first < self.requests && !self.stop.load(Ordering::Relaxed) {
+            let len = (self.requests - first).min(SLICE) as usize;
+            self.world.workload.fill(self.key, first, len, &mut batch);
+            let asks = self
+                .world
+                .asks(&batch, self.key.replicate, &mut requirement);
+            state
+                .outcomes
+                .fill(&batch, &self.world.world, &self.world.prices);
+            let unknown = asks.input_tokens.iter();
+            let unknown = unknown.filter(|tokens| **tokens == Tokens::UNKNOWN);
+            played.tally.unknown_need += unknown.count() as u64;
+            match runner {
+                Runner::Policy { per_fold, .. } => {
+                    for i in 0..len {
+                        let number = first + i as u64;
+                        let ask = asks.get(i);
+                        let at = At {
+                            batch: &batch,
+                            i,
+                            number,
+                            ask: &ask,
+                        };
+                        let end = self.request(&mut state, per_fold, at, now, &mut played)?;
+                        now = end.after(self.stage.spacing);
+                    }
+                }
+                Runner::Oracle => {
+                    episode::oracle(self.world, &state.outcomes, &asks, &mut played.outcomes);
+                    played.tally.mirror_costed += len as u64;
+                }
+                Runner::Unavailable => return Ok(None),
+            }
+            first += len as u64;
+        }
+        state.counts.add_to(&mut played.tally);
+        if matches!(runner, Runner::Policy { .. }) {
+            played.trace = Some(state.tracer.finish());
+        }
+        Ok(Some(played))
+    }
+
+    /// One request and its mirror; when the request ended.
+    fn request(
+        &self,
+        state: &mut State<'_>,
+        per_fold: &mut [Box<dyn Policy>],
+        at: At<'_>,
+        now: Instant,
+        played: &mut Played,
+    ) -> Result<Instant, String> {
+        let fold = if self.world.workload.folds() > 1 {
+            usize::from(self.world.workload.fold(at.number)).min(per_fold.len() - 1)
+        } else {
+            0
+        };
+        let decision = per_fold[fold].plan(at.ask);
+        let jitter = jitter(at.ask.word);
+        state.tracer.request = at.number;
+        let mut counts = std::mem::take(&mut state.counts);
+        let played_out = self.call(state, &mut counts, decision.serve, at, jitter, now);
+        state.counts = counts;
+        let (outcome, end) = played_out?;
+        played.outcomes.push(outcome);
+        let mut mirror_costed = true;
+        if let Some(mirror) = decision.mirror {
+            // The copy goes out with the request, but after it in the books: what it does to breakers
+            // and pauses concerns later requests.
+            state.tracer.origin = "mirror ";
+            let mut unseen = VerifierCounts::default();
+            let (copy, _) = self.call(state, &mut unseen, mirror, at, !jitter, end)?;
+            state.tracer.origin = "";
+            mirror_costed = copy.cost != COST_UNKNOWN;
+            episode::add_mirror(&mut played.tally, &copy);
+        }
+        played.tally.mirror_costed += u64::from(mirror_costed);
+        Ok(end)
+    }
+
+    /// One call to its end.
+    fn call(
+        &self,
+        state: &mut State<'_>,
+        counts: &mut VerifierCounts,
+        plan: Plan,
+        at: At<'_>,
+        jitter: u64,
+        mut now: Instant,
+    ) -> Result<(Outcome, Instant), String> {
+        let mut call = state.router.open(plan, at.ask.need, jitter);
+        let mut input = Input::Begin;
+        let mut cost = Sum(0);
+        let mut calls = 0u8;
+        let mut seen = VerifierCounts::default();
+        let mut text = String::new();
+        loop {
+            let step = state.router.step(&mut call, input, now, &mut state.tracer);
+            input = match step {
+                Step::Send {
+                    route,
+                    attempt,
+                    limits,
+                    ..
+                } => {
+                    calls = calls.saturating_add(1);
+                    let sent = Sent {
+                        route,
+                        attempt,
+                        limits,
+                        stream: mix64(at.ask.word ^ STREAM ^ u64::from(route.0)) & 1 == 1,
+                        number: at.number,
+                        i: at.i,
+                        batch: at.batch,
+                        verifier: self.verifier_of(&plan, route),
+                        judged: None,
+                        now,
+                    };
+                    let told = self.theatre.tell(&sent)?;
+                    if let Some(shown_at) = told.shown_at {
+                        state
+                            .router
+                            .step(&mut call, Input::Shown, shown_at, &mut state.tracer);
+                    }
+                    now = told.ended_at;
+                    match told.result {
+                        Ok(said) => {
+                            cost.add(self.billed(state, route, at, &said));
+                            text = said.text;
+                            Input::Reply(Reply { usage: None })
+                        }
+                        Err(fault) => Input::Fault(fault),
+                    }
+                }
+                Step::Verify { route, verifier } => {
+                    let place = Theatre::place(self.first_verifier, verifier);
+                    let verdict = match self.theatre.verifier(place) {
+                        Verifier::Judge(_) => {
+                            let asked = self.judge(state, route, verifier, at, now, &mut seen)?;
+                            if let Some(asked) = asked {
+                                cost.add(asked.cost);
+                                calls = calls.saturating_add(1);
+                                now = asked.ended_at;
+                                Some(asked.verdict)
+                            } else {
+                                Some(Verdict::Unavailable)
+                            }
+                        }
+                        _ => self.look(state, route, place, at, &text),
+                    };
+                    let Some(verdict) = verdict else {
+                        let log = &mut state.tracer;
+                        state.router.step(&mut call, Input::Cancelled, now, log);
+                        return Ok((Outcome::UNDETERMINED, now));
+                    };
+                    let grade = state.outcomes.grade(route, at.i);
+                    seen.note(grade, verdict);
+                    Input::Verdict(verdict)
+                }
+                Step::Wait { until } => {
+                    now = until;
+                    Input::Wake
+                }
+                Step::Done(served) => {
+                    counts.add(seen);
+                    let mut flags = 0;
+                    if served.verdict == ServedVerdict::Unverified {
+                        flags |= flag::UNVERIFIED;
+                    }
+                    if served.escalations > 0 {
+                        flags |= flag::ESCALATED;
+                    }
+                    let grade = state.outcomes.grade(served.route, at.i);
+                    let outcome = Outcome::new(cost.0, grade, served.route.0, calls, flags);
+                    return Ok((outcome, now));
+                }
+                Step::Failed(failure) => {
+                    counts.add(seen);
+                    let why = match failure.unserved() {
+                        UnservedReason::Residency => Unserved::RefusedByResidency,
+                        UnservedReason::NoCapableRoute => Unserved::NoCapableRoute,
+                        UnservedReason::Failed => Unserved::Failed,
+                    };
+                    return Ok((Outcome::not_served(why, cost.0, calls), now));
+                }
+            };
+        }
+    }
+
+    /// Who looks at answers of `route` under this plan, by the place among all verifiers.
+    fn verifier_of(&self, plan: &Plan, route: RouteId) -> Option<usize> {
+        let leg = plan.legs().find(|leg| leg.target == Target::Route(route))?;
+        Some(Theatre::place(self.first_verifier, leg.verifier?))
+    }
+
+    /// What an answer costs: as recorded, else its tokens as the provider counted them.
+    fn billed(&self, state: &State<'_>, route: RouteId, at: At<'_>, said: &Said) -> u64 {
+        if !at.batch.cost.is_empty() {
+            return state.outcomes.cost(route, at.i);
+        }
+        let price = self.world.prices[usize::from(route.0)];
+        match (price, said.input.get(), said.output.get()) {
+            (Some(price), Some(input), Some(output)) => {
+                price.of(input, output).0.min(COST_UNKNOWN - 1)
+            }
+            _ => COST_UNKNOWN,
+        }
+    }
+
+    /// The verdict of a verifier that looks at the answer here; `None` where the world cannot say.
+    fn look(
+        &self,
+        state: &mut State<'_>,
+        route: RouteId,
+        place: usize,
+        at: At<'_>,
+        text: &str,
+    ) -> Option<Verdict> {
+        let verifier = self.theatre.verifier(place);
+        // Without a grade nobody knows which text a stand-in would have written.
+        let accepted = state.outcomes.accepts(verifier, route, at.i)?;
+        let Verifier::Checked(_) = verifier else {
+            return Some(if accepted {
+                Verdict::Accept
+            } else {
+                Verdict::Reject
+            });
+        };
+        let known = state
+            .verdicts
+            .iter()
+            .find(|(known, said, _)| *known == place && said == text);
+        if let Some((.., verdict)) = known {
+            return Some(*verdict);
+        }
+        let verdict = verifier.verdict(text)?;
+        if state.verdicts.len() < VERDICTS_MAX {
+            state.verdicts.push((place, text.to_owned(), verdict));
+        }
+        Some(verdict)
+    }
+
+    /// Asks a judge; `None` if the request may not go there.
+    fn judge(
+        &self,
+        state: &mut State<'_>,
+        judged: RouteId,
+        verifier: VerifierId,
+        at: At<'_>,
+        now: Instant,
+        seen: &mut VerifierCounts,
+    ) -> Result<Option<Asked>, String> {
+        let place = Theatre::place(self.first_verifier, verifier);
+        let Verifier::Judge(judge) = self.theatre.verifier(place) else {
+            return Ok(None);
+        };
+        let answering = Answering {
+            outcomes: &state.outcomes,
+            verifiers: &[],
+            batch: at.batch,
+            world: self.world,
+        };
+        if answering
+            .judge_call(&state.router, judge, judged, at.ask.need, at.i)
+            .is_none()
+        {
+            return Ok(None);
+        }
+        seen.judge_calls += 1;
+        let sent = Sent {
+            route: judge.route,
+            attempt: 1,
+            limits: self.world.catalogue.limits,
+            stream: false,
+            number: at.number,
+            i: at.i,
+            batch: at.batch,
+            verifier: Some(place),
+            judged: Some(judged),
+            now,
+        };
+        let told = self.theatre.tell(&sent)?;
+        let name = &self.routes[usize::from(judge.route.0)];
+        Ok(Some(match told.result {
+            Ok(said) => {
+                let price = self.world.prices[usize::from(judge.route.0)];
+                let cost = match (price, said.input.get(), said.output.get()) {
+                    (Some(price), Some(input), Some(output)) => {
+                        price.of(input, output).0.min(COST_UNKNOWN - 1)
+                    }
+                    _ => COST_UNKNOWN,
+                };
+                let verdict = judge.read(&said.text);
+                state
+                    .tracer
+                    .say(told.ended_at, format_args!("judge {name} {verdict:?}"));
+                Asked {
+                    cost,
+                    ended_at: told.ended_at,
+                    verdict,
+                }
+            }
+            Err(fault) => {
+                state.tracer.say(
+                    told.ended_at,
+                    format_args!("judge {name} failed {}", fault.kind.name()),
+                );
+                Asked {
+                    cost: 0,
+                    ended_at: told.ended_at,
+                    verdict: Verdict::Unavailable,
+                }
+            }
+        }))
+    }
+}
+
+/// A judge's answer.
+struct Asked {
+    cost: u64,
+    ended_at: Instant,
+    verdict: Verdict,
+}
+
+impl VerifierCounts {
+    /// Counts a verdict on an answer of this grade.
+    fn note(&mut self, grade: Score, verdict: Verdict) {
+        if verdict == Verdict::Unavailable {
+            self.unavailable += 1;
+            return;
+        }
+        let accepted = verdict == Verdict::Accept;
+        self.right += u32::from(grade == Score::RIGHT);
+        self.right_accepted += u32::from(grade == Score::RIGHT && accepted);
+        self.wrong += u32::from(grade == Score::WRONG);
+        self.wrong_accepted += u32::from(grade == Score::WRONG && accepted);
+    }
+}
