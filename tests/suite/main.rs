@@ -8,6 +8,8 @@ mod fidelity;
 mod given;
 mod intervals;
 mod lesson;
+#[cfg(feature = "live")]
+mod live;
 mod program;
 mod readme;
 mod remarks;
