@@ -7,6 +7,8 @@
 
 pub mod effect;
 pub mod faults;
+#[cfg(feature = "live")]
+pub mod loopback;
 pub mod outcome;
 pub mod scripted;
 pub mod transmission;
