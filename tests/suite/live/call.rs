@@ -120,7 +120,7 @@ fn no_answer_is_exit_code_one_with_the_reason() {
     };
     desk.server.queue("openai", frame.clone());
     let ran = desk.run(&["hello", "-p", "p.toml"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), "You\n"));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), "You \n"));
     assert!(
         ran.stderr.contains("broke off after it had begun"),
         "{}",
@@ -130,7 +130,7 @@ fn no_answer_is_exit_code_one_with_the_reason() {
     let ran = desk.run(&["hello", "-p", "p.toml", "--json"]);
     assert_eq!(ran.code, Some(1));
     let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(document["error"]["partial_answer"], "You");
+    assert_eq!(document["error"]["partial_answer"], "You ");
     assert_eq!(document["error"]["kind"], "overloaded");
 }
 

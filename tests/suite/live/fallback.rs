@@ -1,7 +1,7 @@
 //! The lesson's fallback scenarios, end to end over sockets: traces, waits, and what the servers saw.
 
 use routelab::live::CallError;
-use routelab::router::{BreakerState, FailureReason, FaultKind};
+use routelab::router::{BreakerChange, BreakerState, FailureReason, FaultKind};
 use routelab::standin::faults::Act;
 use routelab::units::Duration;
 use routelab::wire::Headers;
@@ -208,7 +208,11 @@ async fn br_the_breaker_opens_keeps_away_and_closes_after_one_trial() {
         stage.client.breaker("oa"),
         Some(BreakerState::Closed { failures: 0 })
     );
-    assert_eq!(stage.diary.breakers.lock().unwrap().len(), 3);
+    let changes = stage.diary.breakers.lock().unwrap().clone();
+    let changes: Vec<BreakerChange> = changes.into_iter().map(|(_, change)| change).collect();
+    assert!(matches!(changes[0], BreakerChange::Opened { .. }));
+    let end = [BreakerChange::HalfOpen, BreakerChange::Closed];
+    assert_eq!(changes[changes.len() - 2..], end);
 }
 
 /// R07: a bill that is not paid is no rate limit, and somebody should hear of it.

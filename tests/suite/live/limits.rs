@@ -43,7 +43,7 @@ async fn r19_silence_after_the_first_token_ends_at_the_gap() {
     let stage = timed("gap_max_s = 0.08", CHAIN);
     stage.queue("openai", 1, &Act::Stall { after: 1 });
     let (events, end) = drain(&mut stage.stream()).await;
-    assert_eq!(events, [StreamEvent::Text("You".into())]);
+    assert_eq!(events, [StreamEvent::Text("You ".into())]);
     let Err(CallError::MidStream { error, partial, .. }) = end else {
         panic!("{end:?}");
     };
@@ -51,7 +51,7 @@ async fn r19_silence_after_the_first_token_ends_at_the_gap() {
         (error.kind, error.place),
         (FaultKind::Timeout, Place::Limit)
     );
-    assert_eq!(partial, "You");
+    assert_eq!(partial, "You ");
     assert_eq!(stage.client.in_flight("oa"), Some(0));
     eventually("the end of the answer", || stage.server.in_flight() == 0).await;
 }

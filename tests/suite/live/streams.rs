@@ -47,8 +47,8 @@ async fn st08_an_error_after_output_surfaces_and_is_never_replayed() {
         else {
             panic!("a failure after output: {end:?}");
         };
-        assert_eq!(text(&events), "You");
-        assert_eq!(partial, "You");
+        assert_eq!(text(&events), "You ");
+        assert_eq!(partial, "You ");
         assert!(
             !events
                 .iter()
@@ -198,7 +198,8 @@ async fn er07_tr17_r31_a_filtered_answer_is_the_same_failure_streamed_and_not() 
 /// An answer that a verifier has to see is not shown before it has; the last route's comes as it comes.
 #[tokio::test]
 async fn a_verified_answer_is_held_back_until_the_verdict() {
-    let cascade = "[cascade]\norder = [\"oa\", \"an\"]\nverifier.regex = { pattern = \"^Yes\" }\n";
+    let cascade =
+        "[cascade]\norder = [\"oa\", \"an\"]\nverifier.pattern = { matches = \"^Yes\" }\n";
     for streamed in [false, true] {
         let stage = Stage::new(LESSON, cascade);
         let answer = stage.answer(streamed).await.unwrap();
@@ -289,7 +290,7 @@ async fn r09_a_dropped_stream_is_cancelled_once() {
 #[tokio::test]
 async fn r05_a_dropped_trial_frees_the_breaker() {
     let stage = Stage::new(LESSON, "[fixed]\nroute = \"oa\"\n");
-    stage.queue("openai", 3, &fails(FaultKind::Server));
+    stage.queue("openai", 4, &fails(FaultKind::Server));
     for _ in 0..2 {
         assert!(stage.complete().await.is_err());
     }
