@@ -51,6 +51,7 @@ fn client(server: &Server) -> Client {
 }
 
 /// Runs calls for a while and counts what `one` counts.
+#[expect(clippy::disallowed_methods, reason = "a bench measures time")]
 fn measure<F, O>(words: usize, one: F) -> f64
 where
     F: Fn(Client) -> O + Send + Sync + 'static,
