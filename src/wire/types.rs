@@ -289,6 +289,8 @@ pub enum Warning {
     ArgumentsNotJson,
     /// A call came without a tool name.
     UnnamedToolCall,
+    /// A call names a tool that was not offered. It is never taken for another one of a similar name.
+    UnofferedTool,
 }
 
 impl Warning {
@@ -299,6 +301,7 @@ impl Warning {
             Self::MalformedToolCall => "malformed_tool_call",
             Self::ArgumentsNotJson => "arguments_not_json",
             Self::UnnamedToolCall => "unnamed_tool_call",
+            Self::UnofferedTool => "unoffered_tool",
         }
     }
 }

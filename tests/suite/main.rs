@@ -9,6 +9,8 @@ mod given;
 mod intervals;
 mod judges;
 mod lesson;
+#[cfg(feature = "live")]
+mod live;
 mod program;
 mod readme;
 mod remarks;
