@@ -234,7 +234,7 @@ fn http_request(base: &str, outgoing: &Outgoing) -> Result<reqwest::Request, &'s
         content.set_sensitive(is_secret(name));
         request.headers_mut().insert(header, content);
     }
-    *request.body_mut() = Some(outgoing.body.into());
+    *request.body_mut() = Some(outgoing.body.clone().into());
     Ok(request)
 }
 
