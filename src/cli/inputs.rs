@@ -17,7 +17,7 @@ const DATA_BYTES_MAX: u64 = 8 << 30;
 const POLICIES_MAX: usize = 256;
 
 /// Where the catalogue is looked for when nobody says.
-const ROUTES: &str = "policies/routes.toml";
+pub(super) const ROUTES: &str = "policies/routes.toml";
 /// Where policies are looked for when nobody says.
 const POLICIES: &str = "policies";
 

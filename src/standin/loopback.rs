@@ -16,6 +16,7 @@ mod handle;
 mod other;
 mod sending;
 mod sightings;
+mod worldly;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};

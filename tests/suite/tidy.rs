@@ -170,7 +170,8 @@ fn only_the_right_modules_read_clocks_open_files_or_print() {
         "std::net",
         "tokio::",
         "reqwest::",
-        "axum::",
+        "hyper::",
+        "hyper_util::",
         "println!",
         "eprintln!",
         "HashMap",
@@ -206,7 +207,8 @@ fn only_the_right_modules_read_clocks_open_files_or_print() {
                     "std::net",
                     "tokio::",
                     "reqwest::",
-                    "axum::",
+                    "hyper::",
+                    "hyper_util::",
                 ]
                 .contains(&word);
                 if line.contains(word) && !(is_live && of_sockets) {
