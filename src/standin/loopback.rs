@@ -17,7 +17,7 @@ mod handle;
 mod other;
 mod sending;
 mod sightings;
-mod world;
+mod worldly;
 
 pub use caller::Caller;
 

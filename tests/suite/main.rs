@@ -24,6 +24,16 @@ mod router_properties;
 mod router_reference;
 mod router_scenarios;
 mod router_world;
+#[cfg(feature = "live")]
+mod serve_command;
+#[cfg(feature = "live")]
+mod serve_faults;
+#[cfg(feature = "live")]
+mod serve_limits;
+#[cfg(feature = "live")]
+mod serve_requests;
+#[cfg(feature = "live")]
+mod served;
 mod tidy;
 mod verifiers;
 mod wire_captured;

@@ -64,7 +64,8 @@ const SOCKETS: &[&str] = &[
     "std::net",
     "tokio::",
     "reqwest::",
-    "axum::",
+    "hyper::",
+    "hyper_util::",
 ];
 
 fn root() -> PathBuf {
@@ -180,7 +181,8 @@ fn only_the_right_modules_read_clocks_open_files_or_print() {
         "std::net",
         "tokio::",
         "reqwest::",
-        "axum::",
+        "hyper::",
+        "hyper_util::",
         "std::process",
         "println!",
         "eprintln!",

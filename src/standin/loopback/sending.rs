@@ -50,7 +50,8 @@ impl Sending {
             sleep: None,
             ending,
             clock: state.clock,
-            is_flushed: true,
+            // The head of an answer that breaks off has to leave before it does.
+            is_flushed: ending == Ending::Clean,
             beats: 0,
             hold_max: state.bounds.hold_max,
             held: None,

@@ -1,0 +1,244 @@
+//! `serve`: stand-in servers on this machine, for anything that speaks to a provider.
+
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, mpsc};
+
+use serde_json::json;
+
+use super::Exit;
+use super::inputs::{self, Reader};
+use super::screen::Screen;
+use crate::catalogue::Catalogue;
+use crate::standin::faults::{self, Faults};
+use crate::standin::loopback::{Log, Model, Scripted, Server, ServerSpec};
+use crate::standin::world::World;
+use crate::wire::ADAPTERS;
+use crate::workload::{Domain, DrawKey, Workload};
+
+/// The form of what `--json` prints.
+const SCHEMA: &str = "routelab.serve/1";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The address to listen on. Anything but this machine's own lets others in: there are no passwords.
+    #[arg(long, value_name = "IP", default_value_t = Ipv4Addr::LOCALHOST.into())]
+    host: IpAddr,
+    /// The port; 0 takes a free one.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    port: u16,
+    /// What goes wrong (TOML): statuses, error frames, cuts, stalls, by model, request and attempt.
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+    /// Answer as the routes of this workload would, instead of by script.
+    #[arg(long, value_name = "WORKLOAD")]
+    world: Option<PathBuf>,
+    /// The route catalogue: which route a model's name stands for [default: policies/routes.toml with
+    /// --world, none without].
+    #[arg(long, value_name = "FILE")]
+    routes: Option<PathBuf>,
+    /// Seed of the workload's draws.
+    #[arg(long, value_name = "N", default_value_t = inputs::SEED, env = "ROUTELAB_SEED")]
+    seed: u64,
+    /// Write a line of JSON here for each request that comes in: no keys, no prompts.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Write the bodies of requests to the log, too.
+    #[arg(long, requires = "log")]
+    log_bodies: bool,
+    /// Print the addresses as one line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
+    let mut spec = match read(arguments, screen) {
+        Ok(spec) => spec,
+        Err(exit) => return exit,
+    };
+    if let Some(path) = &arguments.log {
+        match File::create(path) {
+            Ok(file) => spec.log = Some(Arc::new(Mutex::new(BufWriter::new(file))) as Log),
+            Err(error) => {
+                screen.say(&format!(
+                    "error: cannot write the log to `{}`: {error}",
+                    path.display()
+                ));
+                return Exit::Failure;
+            }
+        }
+    }
+    // Before anybody can know the address: a signal that comes early ends the server as any other.
+    let (stop, stopped) = mpsc::channel();
+    if let Err(error) = ctrlc::set_handler(move || {
+        let _ = stop.send(());
+    }) {
+        screen.say(&format!("error: cannot wait for signals: {error}"));
+        return Exit::Failure;
+    }
+    let server = match Server::start(spec) {
+        Ok(server) => server,
+        Err(error) => {
+            let at = (arguments.host, arguments.port);
+            screen.say(&format!(
+                "error: cannot listen on {}:{}: {error}",
+                at.0, at.1
+            ));
+            if error.kind() == ErrorKind::AddrInUse {
+                screen.say("help: --port 0 takes a free port");
+            }
+            return Exit::Failure;
+        }
+    };
+    if !arguments.host.is_loopback() {
+        screen.say(&format!(
+            "warning: {} may be reached from other machines, and this server checks no keys",
+            server.addr()
+        ));
+    }
+    let printed = screen.print(&if arguments.json {
+        machine(&server)
+    } else {
+        human(&server)
+    });
+    if printed != Exit::Fine {
+        return printed;
+    }
+    // The handler lives as long as the process, so this ends with a signal.
+    let _ = stopped.recv();
+    drop(server);
+    Exit::Fine
+}
+
+/// The environment variable that a dialect's official client reads its address from.
+fn variable(dialect: &str) -> Option<&'static str> {
+    match dialect {
+        "openai" => Some("OPENAI_BASE_URL"),
+        "anthropic" => Some("ANTHROPIC_BASE_URL"),
+        "gemini" => Some("GOOGLE_GEMINI_BASE_URL"),
+        "ollama" => Some("OLLAMA_HOST"),
+        _ => None,
+    }
+}
+
+fn machine(server: &Server) -> String {
+    let dialects: Vec<_> = ADAPTERS
+        .iter()
+        .map(|kind| {
+            json!({
+                "name": kind.name,
+                "about": kind.about,
+                "base_url": server.base_url(kind.name),
+                "root_url": server.root_url(kind.name),
+                "variable": variable(kind.name),
+            })
+        })
+        .collect();
+    let addr = server.addr();
+    let line = json!({
+        "schema": SCHEMA,
+        "host": addr.ip().to_string(),
+        "port": addr.port(),
+        "dialects": dialects,
+    });
+    format!("{line}\n")
+}
+
+fn human(server: &Server) -> String {
+    let mut text = String::new();
+    for kind in ADAPTERS {
+        let url = server.base_url(kind.name);
+        let line = match variable(kind.name) {
+            Some(variable) => format!("{variable}={url}"),
+            None => url,
+        };
+        text.push_str(&format!("{:<11} {line}\n", kind.name));
+    }
+    text.push_str("any key will do; Ctrl-C ends it\n");
+    text
+}
+
+/// Everything but the log.
+fn read(arguments: &Arguments, screen: &Screen) -> Result<ServerSpec, Exit> {
+    let mut reader = Reader::default();
+    let default = Path::new(inputs::ROUTES);
+    let routes = match &arguments.routes {
+        Some(path) => Some(path.as_path()),
+        None if arguments.world.is_some() && default.exists() => Some(default),
+        None => None,
+    };
+    let catalogue = routes.and_then(|path| reader.catalogue(path).ok());
+    let workload = arguments
+        .world
+        .as_ref()
+        .and_then(|path| reader.workload(path, None));
+    let faults = match &arguments.faults {
+        Some(path) => reader
+            .text(path)
+            .and_then(|file| faults::parse(&file, &mut reader.found)),
+        None => Some(Faults::default()),
+    };
+    let names = catalogue.as_ref().map_or_else(Vec::new, names);
+    if let (Some(faults), false) = (&faults, names.is_empty()) {
+        let mut known: Vec<&str> = names
+            .iter()
+            .flat_map(|(model, route)| [model.as_str(), route.as_str()])
+            .collect();
+        if let Some(workload) = &workload {
+            known.extend(workload.routes.iter().map(String::as_str));
+        }
+        reader.found.0.append(&mut faults.check_names(&known).0);
+    }
+    let wrong = reader.found.has_errors();
+    screen.complain(&reader.found);
+    let Some(faults) = faults.filter(|_| !wrong) else {
+        return Err(Exit::BadInput);
+    };
+    let model: Arc<dyn Model> = match workload {
+        Some(workload) => Arc::new(world(workload, catalogue.as_ref(), arguments.seed)),
+        None => Arc::new(Scripted),
+    };
+    Ok(ServerSpec {
+        host: arguments.host,
+        port: arguments.port,
+        model,
+        faults,
+        names,
+        log_bodies: arguments.log_bodies,
+        ..ServerSpec::default()
+    })
+}
+
+/// Models and the routes that lead to them.
+fn names(catalogue: &Catalogue) -> Vec<(String, String)> {
+    catalogue
+        .routes
+        .iter()
+        .map(|route| (route.model.clone(), route.name.clone()))
+        .collect()
+}
+
+/// The workload as a model. Several routes may have one model; its name stands for the first of them.
+fn world(workload: Workload, catalogue: Option<&Catalogue>, seed: u64) -> World {
+    let mut columns = std::collections::BTreeMap::new();
+    for (column, name) in (0_u16..).zip(&workload.routes) {
+        columns.insert(name.clone(), column);
+    }
+    for route in catalogue.iter().flat_map(|catalogue| &catalogue.routes) {
+        if let Some(column) = columns.get(&route.name).copied() {
+            columns.entry(route.model.clone()).or_insert(column);
+        }
+    }
+    World {
+        workload,
+        key: DrawKey {
+            seed,
+            domain: Domain::Traffic,
+            replicate: 0,
+        },
+        columns,
+        verifiers: Vec::new(),
+    }
+}
