@@ -264,3 +264,73 @@ async fn r23_reasoning_is_a_part_of_what_is_billed() {
     assert_eq!(completion.spend.total(), None);
     assert_eq!(completion.spend.unknown, 1);
 }
+
+/// Keeps the fields of events, by name.
+#[derive(Default)]
+struct Fields(Mutex<Vec<(String, String)>>);
+
+impl tracing::field::Visit for &Fields {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        let kept = (field.name().to_owned(), format!("{value:?}"));
+        self.0.lock().unwrap().push(kept);
+    }
+}
+
+impl tracing::Subscriber for Fields {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut visitor = self;
+        event.record(&mut visitor);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// Events carry the names of the OpenTelemetry conventions, and leave out what is not known.
+#[tokio::test]
+async fn tracing_events_have_the_conventions_names() {
+    let stage = Stage::new("attempts_max = 1", "[fixed]\nroute = \"ge\"\n");
+    stage.complete().await.unwrap();
+    stage.queue("gemini", 1, &fails(FaultKind::Overloaded));
+    assert!(stage.complete().await.is_err());
+    let attempts = stage.diary.attempts.lock().unwrap().clone();
+    let fields_of = |attempt: &Attempt| {
+        let fields = Arc::new(Fields::default());
+        tracing::subscriber::with_default(fields.clone(), || {
+            routelab::live::Hook::attempt(&Tracing, attempt);
+        });
+        let kept = fields.0.lock().unwrap().clone();
+        kept
+    };
+    let answered = fields_of(&attempts[0]);
+    let value = |fields: &[(String, String)], name: &str| {
+        let found = fields.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.trim_matches('"').to_owned())
+    };
+    let host = stage.server.addr().ip().to_string();
+    for (name, expected) in [
+        ("gen_ai.operation.name", "chat"),
+        ("gen_ai.provider.name", "gcp.gemini"),
+        ("gen_ai.request.model", "ge-model"),
+        ("gen_ai.usage.input_tokens", "6"),
+        ("gen_ai.usage.output_tokens", "4"),
+        ("server.address", host.as_str()),
+        ("http.response.status_code", "200"),
+        ("routelab.outcome", "ok"),
+    ] {
+        assert_eq!(value(&answered, name).as_deref(), Some(expected), "{name}");
+    }
+    for absent in ["error.type", "gen_ai.usage.cache_read.input_tokens"] {
+        assert_eq!(value(&answered, absent), None, "{absent}");
+    }
+    let failed = fields_of(&attempts[1]);
+    assert_eq!(value(&failed, "error.type").as_deref(), Some("overloaded"));
+    assert_eq!(value(&failed, "gen_ai.usage.input_tokens"), None);
+}
