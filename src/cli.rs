@@ -2,6 +2,8 @@
 //!
 //! Results go to stdout; progress, warnings and errors go to stderr. Exit codes are in [`Exit`].
 
+#[cfg(feature = "live")]
+mod call;
 mod check;
 mod compare;
 mod explain;
@@ -64,6 +66,9 @@ enum Command {
     Check(check::Arguments),
     /// Say why one request goes where it goes under each policy, step by step.
     Explain(explain::Arguments),
+    /// Ask one question through a policy, live, and show every attempt it took.
+    #[cfg(feature = "live")]
+    Call(call::Arguments),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -96,6 +101,8 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Command::Compare(command) => compare::run(&command, &arguments, &screen),
         Command::Check(command) => check::run(&command, &screen),
         Command::Explain(command) => explain::run(&command, &screen),
+        #[cfg(feature = "live")]
+        Command::Call(command) => call::run(&command, &screen),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "routelab", &mut script);

@@ -18,12 +18,14 @@
 //! | [`catalogue`] | `routes.toml`: what each route costs, reads and may see; how the router behaves |
 //! | [`workload`] | the traffic and the truth about it: drawn from a model, or recorded |
 //! | [`wire`] | normalised requests and answers, and an adapter per provider's dialect; pure, sends nothing |
-//! | [`verify`] | verifiers of an answer |
+//! | [`verify`] | who looks at an answer before it is served: rates, checks, judges |
 //! | [`policy`] | given what may be known about a request: which routes should try, in which order |
 //! | [`standin`] | who answers instead of a provider: today, rows of a table |
 //! | [`sim`] | every policy on the same requests, tallied in integers |
 //! | [`stats`] | tallies in, estimates with intervals out |
 //! | [`report`] | findings from results, and the renderers that write them down |
+//! | [`traffic`] | the record of one attempt: what was asked where, what came of it |
+//! | `live` | real calls through a policy, over sockets (feature `live`) |
 //! | [`cli`] | arguments, files, the screen, exit codes |
 //!
 //! Reading never stops at the first mistake: complaints are collected in [`source::Diagnostics`] with
@@ -122,6 +124,8 @@
 
 pub mod catalogue;
 pub mod cli;
+#[cfg(feature = "live")]
+pub mod live;
 pub mod policy;
 pub mod report;
 pub mod router;
@@ -129,6 +133,7 @@ pub mod sim;
 pub mod source;
 pub mod standin;
 pub mod stats;
+pub mod traffic;
 pub mod units;
 pub mod verify;
 pub mod wire;

@@ -191,6 +191,9 @@ pub fn run(
             "only the first {requests} of {rows} rows were used; if the file is sorted they are no fair sample"
         ));
     }
+    if let Some(stage) = experiment.stage {
+        results.notes.push(stage.in_words());
+    }
     let mut first = Some(first);
     for replicate in 0..replicates {
         // Warnings are the same in every replicate, so only the first one's are kept.

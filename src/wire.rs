@@ -25,11 +25,14 @@ mod json;
 mod ollama;
 mod openai;
 pub mod overflow;
+mod percent;
 mod serve;
 pub mod sse;
 mod stream;
 mod tools;
+mod typed;
 mod types;
+mod write;
 
 use std::fmt;
 
@@ -44,7 +47,7 @@ pub use gemini::Gemini;
 pub use ollama::Ollama;
 pub use openai::OpenAi;
 pub use serve::{Answer, Incoming, Reply};
-pub use stream::{BODY_BYTES_MAX, End, StreamParser};
+pub use stream::{BODY_BYTES_MAX, End, STREAM_BYTES_MAX, StreamParser};
 pub use tools::TOOL_CALLS_MAX;
 pub use types::{
     Collector, Echo, Finish, INVALID_JSON_KEY, Message, OUTPUT_CAP_DEFAULT, Request, Response,
@@ -105,8 +108,8 @@ pub struct Outgoing {
     pub path: String,
     /// Headers beyond those of every HTTP request; `content-type` is among them.
     pub headers: Headers,
-    /// The body.
-    pub body: Value,
+    /// The body: JSON text.
+    pub body: Vec<u8>,
 }
 
 /// Which model is asked, and with whose key.
@@ -240,7 +243,7 @@ fn document(body: &[u8]) -> Result<Value, Error> {
         ));
     }
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    let value: Value = serde_json::from_slice(body).map_err(|_| stream::malformed())?;
+    let value = json::parse(body)?;
     // Before anything else: an error object may come with status 200.
     if classify::is_error(&value) {
         return Err(classify::in_body(&value));
@@ -248,23 +251,23 @@ fn document(body: &[u8]) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// Adds what only this adapter gets, and the headers every request has.
-fn outgoing(
-    name: &str,
-    request: &Request,
-    path: String,
-    headers: Vec<(&'static str, String)>,
-    mut body: serde_json::Map<String, Value>,
-) -> Outgoing {
-    if let Some(extras) = request.extras.get(name) {
-        json::merge(&mut body, extras);
-    }
-    let mut all: Headers = headers.into_iter().collect();
-    all.0
-        .push(("content-type".to_owned(), "application/json".to_owned()));
+/// Adds the headers every request has.
+fn outgoing(path: String, headers: &[(&str, &str)], body: Vec<u8>) -> Outgoing {
+    let mut all = Vec::with_capacity(headers.len() + 1);
+    all.extend(
+        headers
+            .iter()
+            .map(|&(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    all.push(("content-type".to_owned(), "application/json".to_owned()));
     Outgoing {
         path,
-        headers: all,
-        body: Value::Object(body),
+        headers: Headers(all),
+        body,
     }
+}
+
+/// The value of `authorization`, if there is a key.
+fn bearer(target: &Target<'_>) -> Option<String> {
+    target.credential().map(|key| ["Bearer ", key].concat())
 }

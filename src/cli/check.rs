@@ -7,11 +7,12 @@ use super::inputs::{Reader, policy_files};
 use super::screen::Screen;
 use crate::catalogue::{Catalogue, PRICE_AGE_DAYS_MAX};
 use crate::source::{Diagnostic, Severity};
+use crate::standin::faults;
 use crate::verify::Commands;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Workloads, policies, route catalogues, or folders of them [default: policies/ and workloads/].
+    /// Workloads, policies, route catalogues, fault scripts, or folders of them [default: policies/ and workloads/].
     paths: Vec<PathBuf>,
     /// The route catalogue that policies refer to [default: routes.toml beside the policy or above it].
     #[arg(long, value_name = "FILE")]
@@ -44,7 +45,7 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
             files.push(path.clone());
         }
     }
-    let mut counts = [0usize; 3];
+    let mut counts = [0usize; 4];
     let mut catalogues: Vec<(PathBuf, Option<Catalogue>)> = Vec::new();
     for path in &files {
         match what(&mut reader, path) {
@@ -69,6 +70,12 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
                 counts[2] += 1;
                 let _ = reader.workload(path, None);
             }
+            Some(What::Faults) => {
+                counts[3] += 1;
+                if let Some(file) = reader.text(path) {
+                    let _ = faults::parse(&file, &mut reader.found);
+                }
+            }
             None => {}
         }
     }
@@ -83,11 +90,18 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
         return Exit::BadInput;
     }
     let part = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
-    screen.print(&format!(
-        "checked {}, {} and {}: no errors\n",
+    let mut parts = vec![
         part(counts[0], "route catalogue", "route catalogues"),
         part(counts[1], "policy", "policies"),
         part(counts[2], "workload", "workloads"),
+    ];
+    if counts[3] > 0 {
+        parts.push(part(counts[3], "fault script", "fault scripts"));
+    }
+    let last = parts.pop().unwrap_or_default();
+    screen.print(&format!(
+        "checked {} and {last}: no errors\n",
+        parts.join(", ")
     ))
 }
 
@@ -95,6 +109,7 @@ enum What {
     Catalogue,
     Policy,
     Workload,
+    Faults,
 }
 
 /// What a file holds, by its top-level tables.
@@ -110,6 +125,8 @@ fn what(reader: &mut Reader, path: &Path) -> Option<What> {
     let has = |key: &str, table: &mut crate::source::Table<'_>| table.get(key).is_some();
     if has("synthetic", &mut table) || has("recorded", &mut table) || has("timeline", &mut table) {
         Some(What::Workload)
+    } else if has("fault", &mut table) {
+        Some(What::Faults)
     } else if has("route", &mut table)
         || has("router", &mut table)
         || has("require", &mut table)

@@ -83,6 +83,20 @@ fn row(findings: &Findings, row: &Row) -> Value {
     if !requirements.is_empty() {
         object.insert("requirements".to_owned(), Value::Array(requirements));
     }
+    if !row.traces.is_empty() {
+        let traces = row.traces.iter().map(|trace| {
+            json!({
+                "sha256": trace.sha256,
+                "attempts": trace.attempts,
+                "failed": trace.failed,
+                "failed_after_output": trace.failed_after_output,
+                "waits": trace.waits,
+                "waited_s": trace.waited.as_secs_f64(),
+                "breakers_opened": trace.breakers_opened,
+            })
+        });
+        object.insert("traces".to_owned(), traces.collect());
+    }
     if !row.notes.is_empty() {
         object.insert("notes".to_owned(), json!(row.notes));
     }

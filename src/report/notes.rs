@@ -8,7 +8,7 @@ use super::Paired;
 use super::format::{percent_exact, whole};
 use super::rows::Row;
 use super::sample::Pooling;
-use crate::sim::Contestant;
+use crate::sim::{Contestant, Trace};
 use crate::stats::{Tally, Unserved};
 
 /// Names that are written out before "and 12 more".
@@ -64,6 +64,7 @@ pub(super) fn of_row(contestant: &Contestant, total: &Tally, pooling: &Pooling) 
     if total.cost_square_sum == i128::MAX {
         notes.push("costs are too large for an interval".to_owned());
     }
+    notes.extend(failures(contestant));
     let once = contestant.tallies.len() < 2;
     if contestant.trained {
         match (once, pooling.shared_rows) {
@@ -88,6 +89,28 @@ pub(super) fn of_row(contestant: &Contestant, total: &Tally, pooling: &Pooling) 
         ));
     }
     notes
+}
+
+/// What went wrong on the way, where anything could.
+fn failures(contestant: &Contestant) -> Option<String> {
+    let sum = |of: fn(&Trace) -> u64| contestant.traces.iter().map(of).sum::<u64>();
+    let (failed, cut) = (sum(|one| one.failed), sum(|one| one.failed_after_output));
+    if failed + cut == 0 {
+        return None;
+    }
+    let waited: f64 = contestant
+        .traces
+        .iter()
+        .map(|trace| trace.waited.as_secs_f64())
+        .sum();
+    Some(format!(
+        "{} of {} attempts failed, {} of them after output had begun (counted as free: nobody says what is billed); {} waits of {waited:.1} s in all, breakers opened {} times",
+        whole(failed + cut),
+        whole(sum(|one| one.attempts)),
+        whole(cut),
+        whole(sum(|one| one.waits)),
+        whole(sum(|one| one.breakers_opened)),
+    ))
 }
 
 /// How many requests nobody answered, and why.

@@ -5,7 +5,7 @@ use super::mixes;
 use super::notes;
 use super::require::Measure;
 use super::sample::{Pooling, draws_once};
-use crate::sim::{Contestant, Results};
+use crate::sim::{Contestant, Results, Trace};
 use crate::stats::{Estimate, Tally};
 
 /// A policy or a control with everything measured of it.
@@ -29,6 +29,8 @@ pub struct Row {
     pub final_share: Vec<Estimate>,
     /// On how many requests the numbers stand.
     pub known: Known,
+    /// What the router did, one trace per replicate, if requests went one after the other.
+    pub traces: Vec<Trace>,
     /// What to know about this row.
     pub notes: Vec<String>,
 }
@@ -134,6 +136,7 @@ impl Row {
             metrics: vec![Estimate::unknown(level); METRICS.len()],
             final_share: vec![Estimate::unknown(level); routes],
             known: Known::default(),
+            traces: Vec::new(),
             notes: vec![format!("not available: {reason}")],
         }
     }
@@ -197,6 +200,7 @@ fn row(results: &Results, contestant: &Contestant, total: &Tally, pooling: &Pool
             graded: pooling.count(total.graded),
             costed: pooling.count(total.costed),
         },
+        traces: contestant.traces.clone(),
         notes: notes::of_row(contestant, total, pooling),
     }
 }

@@ -67,6 +67,24 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// For the reader of a report.
+    pub(super) fn in_words(&self) -> String {
+        let how = match self.fidelity {
+            Fidelity::Outcome => "answered from tables",
+            Fidelity::Wired => "through stand-ins that write and read the providers' bytes",
+            Fidelity::Loopback => "through stand-ins over sockets on this machine",
+        };
+        let faults = match self.faults.rules.len() {
+            0 => "without faults".to_owned(),
+            1 => "with faults by one rule".to_owned(),
+            n => format!("with faults by {n} rules"),
+        };
+        format!(
+            "requests went one after the other, {how}, {faults}, {} of virtual time between them: no two overlap, so there are no rate limits or queues here",
+            self.spacing
+        )
+    }
+
     /// Nothing goes wrong, and a second passes between requests.
     #[must_use]
     pub fn new(fidelity: Fidelity) -> Self {

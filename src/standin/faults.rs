@@ -260,29 +260,15 @@ fn act(
     retry_after: Option<Value<'_>>,
 ) -> Option<Act> {
     Some(match key {
-        "status" => Act::Status {
-            status: value.integer_in(100, 599)? as u16,
-            headers: match headers.and_then(|value| value.table()) {
-                Some(mut table) => table
-                    .entries()
-                    .into_iter()
-                    .filter_map(|(name, value)| {
-                        let text = value.string()?;
-                        // Line breaks would end the header and begin another.
-                        let plain = |text: &str| text.chars().all(|c| (' '..='~').contains(&c));
-                        if !plain(&name.value) || name.value.is_empty() || !plain(&text.value) {
-                            value.error("a header is printable ASCII");
-                        }
-                        Some((name.value, text.value))
-                    })
-                    .collect(),
-                None => Headers::default(),
-            },
-            body: body
-                .and_then(|value| value.string())
-                .map(|text| text.value.into_bytes())
-                .unwrap_or_default(),
-        },
+        "status" => {
+            let headers = headers.map(|value| self::headers(&value));
+            let body = body.and_then(|value| value.string());
+            Act::Status {
+                status: value.integer_in(100, 599)? as u16,
+                headers: headers.unwrap_or_default(),
+                body: body.map_or_else(Vec::new, |text| text.value.into_bytes()),
+            }
+        }
         "kind" => Act::Kind {
             kind: kind(value)?,
             retry_after: match retry_after {
@@ -329,6 +315,29 @@ fn act(
             }
         }
     })
+}
+
+fn headers(value: &Value<'_>) -> Headers {
+    let Some(mut table) = value.table() else {
+        return Headers::default();
+    };
+    // Line breaks would end the header and begin another.
+    let plain = |text: &str| text.chars().all(|c| (' '..='~').contains(&c));
+    let name_like = |name: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.!#$%&'*+^`|~".contains(c);
+        !name.is_empty() && name.chars().all(allowed)
+    };
+    table
+        .entries()
+        .into_iter()
+        .filter_map(|(name, value)| {
+            let text = value.string()?;
+            if !name_like(&name.value) || !plain(&text.value) {
+                value.error("a header has a name without spaces and a value of printable ASCII");
+            }
+            Some((name.value, text.value))
+        })
+        .collect()
 }
 
 fn after(table: &mut Table<'_>) -> Option<u32> {

@@ -11,12 +11,15 @@
 //! would else count or look up: [`REQUEST_HEADER`](super::world::REQUEST_HEADER),
 //! [`ATTEMPT_HEADER`](super::world::ATTEMPT_HEADER) and [`ROUTE_HEADER`](super::world::ROUTE_HEADER).
 
+mod caller;
 mod endpoint;
 mod handle;
 mod other;
 mod sending;
 mod sightings;
 mod worldly;
+
+pub use caller::Caller;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};

@@ -167,8 +167,8 @@ fn read(mut table: Table<'_>, reading: &Reading<'_>) -> Option<Verifier> {
         Simulated::read(value.table()?, ["accept_if_correct", "accept_if_wrong"])
     });
     table.finish();
-    (route?, question?);
-    Some(Verifier::Judge(judge))
+    // Both were reported if they are not there.
+    route.and(question).map(|_| Verifier::Judge(judge))
 }
 
 /// A word as [`Judge::read`] finds words.

@@ -4,17 +4,26 @@
 //! (November 2026). `input_tokens` leaves out cached and cache-written tokens there; here it is the
 //! whole prompt. Counters of a stream are cumulative and may repeat.
 
-use serde_json::{Map, Value, json};
+mod turns;
+
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
 
 use super::error::Error;
 use super::json::{field, greater, sum, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, too_large};
-use super::tools::{Fragment, made_up_id};
-use super::types::{Echo, Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
-use super::{Adapter, BODY_BYTES_MAX, Headers, Outgoing, Target, classify, document, outgoing};
+use super::tools::{Fragment, check_number, made_up_id};
+use super::typed::{self, Text, object};
+use super::types::{Echo, Request, Response, Stop, ToolCall, Usage, note_malformed};
+use super::write;
+use super::{
+    Adapter, BODY_BYTES_MAX, Headers, Outgoing, Target, bearer, classify, document, outgoing,
+};
 use crate::router::FaultKind;
 use crate::units::Tokens;
+
+use turns::write_turns;
 
 pub(super) const NAME: &str = "anthropic";
 
@@ -51,44 +60,48 @@ impl Adapter for Anthropic {
     }
 
     fn build(&self, request: &Request, target: &Target<'_>, stream: bool) -> Outgoing {
-        let mut body = Map::new();
-        body.insert("model".into(), target.model.into());
-        body.insert("max_tokens".into(), request.output_cap.into());
-        body.insert("messages".into(), turns(&request.messages).into());
-        if !request.system.is_empty() {
-            body.insert("system".into(), request.system.as_str().into());
-        }
-        if !request.tools.is_empty() {
-            let tools = request.tools.iter().map(|tool| {
-                json!({
-                    "name": tool.name,
-                    "description": tool.description,
-                    "input_schema": tool.parameters,
-                })
-            });
-            body.insert("tools".into(), tools.collect());
-        }
-        // Dates in this form sort as text.
-        if self.version.as_str() < WITHOUT_SAMPLING {
-            if let Some(temperature) = request.temperature {
-                body.insert("temperature".into(), temperature.into());
+        let body = write::body(NAME, request, |body| {
+            body.text("model", target.model);
+            body.number("max_tokens", request.output_cap);
+            body.list("messages", |turns| write_turns(&request.messages, turns));
+            if !request.system.is_empty() {
+                body.text("system", &request.system);
             }
-            if let Some(top_p) = request.top_p {
-                body.insert("top_p".into(), top_p.into());
+            if !request.tools.is_empty() {
+                body.list("tools", |tools| {
+                    for tool in &request.tools {
+                        tools.object(|object| {
+                            object.text("name", &tool.name);
+                            object.text("description", &tool.description);
+                            object.value("input_schema", &tool.parameters);
+                        });
+                    }
+                });
             }
+            // Dates in this form sort as text.
+            if self.version.as_str() < WITHOUT_SAMPLING {
+                body.float("temperature", request.temperature);
+                body.float("top_p", request.top_p);
+            }
+            if stream {
+                body.flag("stream", true);
+            }
+        });
+        let version = ("anthropic-version", self.version.as_str());
+        match bearer(target) {
+            Some(bearer) => {
+                let headers = [version, ("authorization", bearer.as_str())];
+                outgoing(self.path.clone(), &headers, body)
+            }
+            None => outgoing(self.path.clone(), &[version], body),
         }
-        if stream {
-            body.insert("stream".into(), true.into());
-        }
-        let mut headers = vec![("anthropic-version", self.version.clone())];
-        if let Some(key) = target.credential() {
-            headers.push(("authorization", format!("Bearer {key}")));
-        }
-        outgoing(NAME, request, self.path.clone(), headers, body)
     }
 
     fn parse(&self, headers: &Headers, body: &[u8]) -> Result<Response, Error> {
-        let mut response = whole(&document(body)?)?;
+        let mut response = match short(body) {
+            Some(response) => response,
+            None => whole(&document(body)?)?,
+        };
         response.request_id = headers.get("request-id").map(str::to_owned);
         Ok(response)
     }
@@ -117,59 +130,6 @@ impl Adapter for Anthropic {
     fn render_fault_frame(&self, kind: FaultKind, message: &str) -> Vec<u8> {
         serve::frame("error", &self.render_fault(kind, message).1)
     }
-}
-
-/// Turns as typed blocks. Results of one round of tools travel in one user turn.
-fn turns(messages: &[Message]) -> Vec<Value> {
-    let mut turns: Vec<Value> = Vec::new();
-    let mut in_results = false;
-    for message in messages {
-        let results = matches!(message, Message::Tool { .. });
-        match message {
-            Message::User { text } => turns.push(json!({ "role": "user", "content": text })),
-            Message::Assistant { text, tool_calls } => {
-                let mut blocks = Vec::new();
-                // Thinking comes first, or a turn with calls is refused.
-                for call in tool_calls {
-                    let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME);
-                    if let Some(Value::Array(kept)) =
-                        echo.and_then(|echo| echo.fields.get(THINKING))
-                    {
-                        blocks.extend(kept.iter().cloned());
-                    }
-                }
-                // Empty text blocks and empty turns are refused.
-                if !text.is_empty() {
-                    blocks.push(json!({ "type": "text", "text": text }));
-                }
-                blocks.extend(tool_calls.iter().map(|call| {
-                    json!({
-                        "type": "tool_use",
-                        "id": call.id,
-                        "name": call.name,
-                        "input": call.arguments,
-                    })
-                }));
-                if !blocks.is_empty() {
-                    turns.push(json!({ "role": "assistant", "content": blocks }));
-                }
-            }
-            Message::Tool { call_id, text, .. } => {
-                let block = json!({
-                    "type": "tool_result",
-                    "tool_use_id": call_id,
-                    "content": text,
-                });
-                let open = turns.last_mut().filter(|_| in_results);
-                match open.and_then(|turn| turn["content"].as_array_mut()) {
-                    Some(blocks) => blocks.push(block),
-                    None => turns.push(json!({ "role": "user", "content": [block] })),
-                }
-            }
-        }
-        in_results = results;
-    }
-    turns
 }
 
 /// Anthropic's stop reasons. `pause_turn` is no finished turn.
@@ -231,7 +191,94 @@ impl Counters {
     }
 }
 
-fn whole(body: &Value) -> Result<Response, Error> {
+object! {
+    /// A whole answer of everyday shape.
+    'de Plain<'de> {
+        model: Text<'de> = "model",
+        content: Vec<PlainBlock<'de>> = "content",
+        stop_reason: Text<'de> = "stop_reason",
+        usage: PlainUsage = "usage",
+        error: IgnoredAny = "error",
+    }
+}
+
+object! {
+    'de PlainBlock<'de> {
+        type_: Text<'de> = "type",
+        text: Text<'de> = "text",
+    }
+}
+
+object! {
+    'de PlainUsage {
+        input: u64 = "input_tokens",
+        cache_write: u64 = "cache_creation_input_tokens",
+        cached: u64 = "cache_read_input_tokens",
+        output: u64 = "output_tokens",
+        details: PlainDetails = "output_tokens_details",
+    }
+}
+
+object! {
+    'de PlainDetails {
+        reasoning: u64 = "thinking_tokens",
+    }
+}
+
+object! {
+    /// A piece of a block, by far the most frequent event of a stream.
+    'de PlainEvent<'de> {
+        type_: Text<'de> = "type",
+        delta: PlainDelta<'de> = "delta",
+        error: IgnoredAny = "error",
+    }
+}
+
+object! {
+    'de PlainDelta<'de> {
+        type_: Text<'de> = "type",
+        text: Text<'de> = "text",
+    }
+}
+
+/// What [`whole`] says of a body of everyday shape, and `None` of any other.
+pub(super) fn short(body: &[u8]) -> Option<Response> {
+    typed::read(body).and_then(plain)
+}
+
+/// A whole answer of everyday shape: text and nothing else. It means what [`whole`] says.
+fn plain(body: Plain<'_>) -> Option<Response> {
+    let mut said: Option<String> = None;
+    for block in body.content.filter(|_| body.error.is_none())? {
+        if Text::filled(&block.type_) != Some("text") {
+            return None;
+        }
+        match (&mut said, block.text) {
+            (Some(said), Some(more)) => said.push_str(&more.0),
+            (None, more) => said = Text::kept(more),
+            (Some(_), None) => {}
+        }
+    }
+    let usage = body.usage.unwrap_or_default();
+    let counters = Counters {
+        input: typed::tokens(usage.input),
+        cache_write: typed::tokens(usage.cache_write),
+        cached: typed::tokens(usage.cached),
+        output: typed::tokens(usage.output),
+        reasoning: typed::tokens(usage.details.unwrap_or_default().reasoning),
+    };
+    let raw_stop = Text::kept(body.stop_reason);
+    Some(Response {
+        text: said.unwrap_or_default(),
+        usage: counters.usage(),
+        stop: raw_stop.as_deref().map_or(Stop::Other, stop_of),
+        raw_stop,
+        model: Text::kept(body.model),
+        ..Response::default()
+    })
+}
+
+pub(super) fn whole(body: &Value) -> Result<Response, Error> {
     if classify::is_error(body) {
         return Err(classify::in_body(body));
     }
@@ -262,6 +309,7 @@ fn whole(body: &Value) -> Result<Response, Error> {
                     echo: kept(&mut thinking),
                     ..ToolCall::new(id, name, raw)
                 });
+                check_number(response.tool_calls.len())?;
             }
             // Blocks of tools that ran at the provider, and those not yet invented.
             _ => {}
@@ -309,19 +357,36 @@ fn append(block: &mut Value, name: &str, more: &str) {
     }
 }
 
+fn index_of(event: &Value) -> Option<u64> {
+    event.get("index").and_then(Value::as_u64)
+}
+
 /// The input of a call as text.
 fn arguments(block: &Value) -> String {
     field(block, "input").map_or_else(String::new, Value::to_string)
 }
 
+/// A block that is a call.
+struct CallBlock {
+    /// The block's index.
+    block: u64,
+    /// The block's id.
+    id: String,
+    /// The number of the call.
+    call: u64,
+    /// A filled `input` with which the block began, in case no pieces follow.
+    input: Option<String>,
+}
+
 /// Events of a stream.
 #[derive(Default)]
-struct Events {
+pub(super) struct Events {
     counters: Counters,
-    /// Calls whose block began with a filled `input`, by block index, in case no pieces follow.
-    whole_inputs: Vec<(u64, String)>,
-    /// Indices of blocks that are calls for the caller; tools that run at the provider stream pieces, too.
-    call_blocks: Vec<u64>,
+    /// Blocks that are calls for the caller; tools that run at the provider stream pieces, too.
+    call_blocks: Vec<CallBlock>,
+    /// The index of the block that began last: where a gateway leaves indices out, pieces belong to it.
+    current: u64,
+    has_blocks: bool,
     /// Blocks of thinking since the last call, the last one perhaps unfinished.
     thinking: Vec<Value>,
     thinking_bytes: usize,
@@ -330,10 +395,16 @@ struct Events {
 
 impl Events {
     fn block_start(&mut self, event: &Value, sink: &mut Sink) -> Result<(), Error> {
-        let index = event.get("index").and_then(Value::as_u64);
         let Some(block) = field(event, "content_block") else {
             return Ok(());
         };
+        // Without an index it is another block than those before, never the first of them.
+        self.current = match index_of(event) {
+            Some(index) => index,
+            None if self.has_blocks => self.current.wrapping_add(1),
+            None => 0,
+        };
+        self.has_blocks = true;
         match text(block, "type").unwrap_or("") {
             "text" => sink.text(text(block, "text").unwrap_or("")),
             "thinking" => {
@@ -342,23 +413,31 @@ impl Events {
             }
             "redacted_thinking" => self.keep(block)?,
             "tool_use" => {
+                let id = text(block, "id").unwrap_or("").to_owned();
+                let known = |one: &CallBlock| one.block == self.current && one.id == id;
+                if !id.is_empty() && self.call_blocks.iter().any(known) {
+                    return Ok(()); // said twice
+                }
                 // `input` is an empty placeholder here; it must not become the start of the
                 // arguments (litellm#4537). A filled one counts if no pieces follow.
                 let filled = field(block, "input")
                     .and_then(Value::as_object)
                     .is_some_and(|input| !input.is_empty());
-                if filled {
-                    self.whole_inputs
-                        .push((index.unwrap_or(0), arguments(block)));
-                }
-                self.call_blocks.push(index.unwrap_or(0));
+                let call = sink.calls();
+                // Every block is a call of its own, whatever its index claims.
                 sink.call(Fragment {
-                    index: Some(index.unwrap_or(0)),
-                    id: text(block, "id").unwrap_or("").to_owned(),
+                    index: Some(call),
+                    id: id.clone(),
                     name: text(block, "name").unwrap_or("").to_owned(),
                     echo: kept(&mut self.thinking),
                     ..Fragment::default()
                 })?;
+                self.call_blocks.push(CallBlock {
+                    block: self.current,
+                    id,
+                    call,
+                    input: filled.then(|| arguments(block)),
+                });
             }
             _ => {}
         }
@@ -366,7 +445,7 @@ impl Events {
     }
 
     fn block_delta(&mut self, event: &Value, sink: &mut Sink) -> Result<(), Error> {
-        let index = event.get("index").and_then(Value::as_u64);
+        let index = index_of(event).unwrap_or(self.current);
         let Some(delta) = field(event, "delta") else {
             return Ok(());
         };
@@ -380,11 +459,11 @@ impl Events {
             "signature_delta" => self.grow("signature", text(delta, "signature").unwrap_or(""))?,
             "input_json_delta" => {
                 let piece = text(delta, "partial_json").unwrap_or("");
-                let index = index.unwrap_or(0);
-                if !piece.is_empty() && self.call_blocks.contains(&index) {
-                    self.whole_inputs.retain(|(block, _)| *block != index);
+                let block = self.call_blocks.iter_mut().rfind(|one| one.block == index);
+                if let Some(block) = block.filter(|_| !piece.is_empty()) {
+                    block.input = None;
                     sink.call(Fragment {
-                        index: Some(index),
+                        index: Some(block.call),
                         arguments: piece.to_owned(),
                         ..Fragment::default()
                     })?;
@@ -420,18 +499,17 @@ impl Events {
     }
 
     fn block_stop(&mut self, index: Option<u64>, sink: &mut Sink) -> Result<(), Error> {
-        let ended = |block: u64| index.is_none_or(|index| index == block);
-        let (now, later) = std::mem::take(&mut self.whole_inputs)
-            .into_iter()
-            .partition(|(block, _)| ended(*block));
-        self.whole_inputs = later;
-        let now: Vec<(u64, String)> = now;
-        for (block, input) in now {
-            sink.call(Fragment {
-                index: Some(block),
-                arguments: input,
-                ..Fragment::default()
-            })?;
+        for block in &mut self.call_blocks {
+            if index.is_some_and(|index| index != block.block) {
+                continue;
+            }
+            if let Some(input) = block.input.take() {
+                sink.call(Fragment {
+                    index: Some(block.call),
+                    arguments: input,
+                    ..Fragment::default()
+                })?;
+            }
         }
         Ok(())
     }
@@ -455,7 +533,8 @@ impl Dialect for Events {
             "content_block_start" => self.block_start(event, sink)?,
             "content_block_delta" => self.block_delta(event, sink)?,
             "content_block_stop" => {
-                self.block_stop(event.get("index").and_then(Value::as_u64), sink)?;
+                let index = index_of(event).unwrap_or(self.current);
+                self.block_stop(Some(index), sink)?;
             }
             "message_delta" => {
                 self.counters.see(event);
@@ -474,6 +553,20 @@ impl Dialect for Events {
         }
         sink.usage = self.counters.usage();
         Ok(if self.stopped { Flow::Last } else { Flow::More })
+    }
+
+    fn short(&mut self, name: &str, event: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
+        if !matches!(name, "" | "content_block_delta") {
+            return None;
+        }
+        let event: PlainEvent<'_> = typed::read(event.as_bytes())?;
+        let is_delta = Text::filled(&event.type_).unwrap_or(name) == "content_block_delta";
+        let delta = event.delta.filter(|_| is_delta && event.error.is_none())?;
+        if Text::filled(&delta.type_) != Some("text_delta") || self.stopped {
+            return None;
+        }
+        sink.text(Text::filled(&delta.text).unwrap_or(""));
+        Some(Ok(Flow::More))
     }
 
     fn whole(&self, body: &Value) -> Result<Response, Error> {

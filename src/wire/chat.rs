@@ -3,14 +3,17 @@
 //! Source: OpenAI's OpenAPI 2.3.0 and its API reference (November 2026). Reading is tolerant of what
 //! compatible servers send in either adapter; the adapters differ in what they build.
 
-use serde_json::{Map, Value, json};
+use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::error::Error;
 use super::json::{field, joined, label, latest, list, text, tokens};
 use super::stream::{Dialect, Flow, Sink, malformed};
-use super::tools::{Fragment, made_up_id};
-use super::types::{Message, Request, Response, Stop, ToolCall, Usage, Warning, note_malformed};
-use super::{Headers, Outgoing, Target, classify, document, outgoing};
+use super::tools::{Fragment, TOOL_CALLS_MAX, check_number, made_up_id};
+use super::typed::{self, AtMostOne, Text, object};
+use super::types::{Message, Request, Response, Stop, ToolCall, ToolSpec, Usage, note_malformed};
+use super::write::{self, List, Object};
+use super::{Headers, Outgoing, Target, bearer, classify, document, outgoing};
 
 /// What one adapter of this shape sends differently from another.
 pub(super) struct Flavour<'a> {
@@ -28,76 +31,92 @@ pub(super) fn build(
     target: &Target<'_>,
     stream: bool,
 ) -> Outgoing {
-    let mut messages = Vec::new();
-    if !request.system.is_empty() {
-        messages.push(json!({ "role": "system", "content": request.system }));
-    }
-    messages.extend(request.messages.iter().map(message));
-    let mut body = Map::new();
-    body.insert("model".into(), target.model.into());
-    body.insert("messages".into(), messages.into());
-    body.insert(flavour.cap_field.into(), request.output_cap.into());
-    if !request.tools.is_empty() {
-        let tools = request.tools.iter().map(|tool| {
-            json!({
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.parameters,
-                },
-            })
+    let body = write::body(flavour.name, request, |body| {
+        body.text("model", target.model);
+        body.list("messages", |messages| {
+            system(request, messages);
+            for turn in &request.messages {
+                messages.object(|object| message(turn, object));
+            }
         });
-        body.insert("tools".into(), tools.collect());
-    }
-    if let Some(temperature) = request.temperature {
-        body.insert("temperature".into(), temperature.into());
-    }
-    if let Some(top_p) = request.top_p {
-        body.insert("top_p".into(), top_p.into());
-    }
-    if stream {
-        body.insert("stream".into(), true.into());
-        if flavour.stream_usage {
-            body.insert("stream_options".into(), json!({ "include_usage": true }));
+        body.number(flavour.cap_field, request.output_cap);
+        if !request.tools.is_empty() {
+            body.list("tools", |tools| function_tools(&request.tools, tools));
         }
-    }
-    let headers = target
-        .credential()
-        .map(|key| ("authorization", format!("Bearer {key}")));
-    outgoing(
-        flavour.name,
-        request,
-        flavour.path.to_owned(),
-        headers.into_iter().collect(),
-        body,
-    )
+        body.float("temperature", request.temperature);
+        body.float("top_p", request.top_p);
+        if stream {
+            body.flag("stream", true);
+            if flavour.stream_usage {
+                body.object("stream_options", |options| {
+                    options.flag("include_usage", true);
+                });
+            }
+        }
+    });
+    let bearer = bearer(target);
+    let headers = bearer.as_deref().map(|bearer| ("authorization", bearer));
+    outgoing(flavour.path.to_owned(), headers.as_slice(), body)
 }
 
-fn message(message: &Message) -> Value {
+/// Instructions as the first turn, which Ollama shares.
+pub(super) fn system(request: &Request, messages: &mut List<'_>) {
+    if !request.system.is_empty() {
+        messages.object(|turn| {
+            turn.word("role", "system");
+            turn.text("content", &request.system);
+        });
+    }
+}
+
+/// Tools as functions, which Ollama shares.
+pub(super) fn function_tools(tools: &[ToolSpec], list: &mut List<'_>) {
+    for tool in tools {
+        list.object(|object| {
+            object.word("type", "function");
+            object.object("function", |function| {
+                function.text("name", &tool.name);
+                function.text("description", &tool.description);
+                function.value("parameters", &tool.parameters);
+            });
+        });
+    }
+}
+
+fn message(message: &Message, turn: &mut Object<'_, '_>) {
     match message {
-        Message::User { text } => json!({ "role": "user", "content": text }),
-        Message::Assistant { text, tool_calls } => {
-            let content = if text.is_empty() {
-                Value::Null
+        Message::User { text } => {
+            turn.word("role", "user");
+            turn.text("content", text);
+        }
+        Message::Assistant {
+            text, tool_calls, ..
+        } => {
+            turn.word("role", "assistant");
+            if text.is_empty() {
+                turn.null("content");
             } else {
-                text.as_str().into()
-            };
-            let mut turn = json!({ "role": "assistant", "content": content });
-            if !tool_calls.is_empty() {
-                let calls = tool_calls.iter().map(|call| {
-                    json!({
-                        "id": call.id,
-                        "type": "function",
-                        "function": { "name": call.name, "arguments": call.raw },
-                    })
-                });
-                turn["tool_calls"] = calls.collect();
+                turn.text("content", text);
             }
-            turn
+            if !tool_calls.is_empty() {
+                turn.list("tool_calls", |calls| {
+                    for call in tool_calls {
+                        calls.object(|object| {
+                            object.text("id", &call.id);
+                            object.word("type", "function");
+                            object.object("function", |function| {
+                                function.text("name", &call.name);
+                                function.text("arguments", &call.raw);
+                            });
+                        });
+                    }
+                });
+            }
         }
         Message::Tool { call_id, text, .. } => {
-            json!({ "role": "tool", "tool_call_id": call_id, "content": text })
+            turn.word("role", "tool");
+            turn.text("tool_call_id", call_id);
+            turn.text("content", text);
         }
     }
 }
@@ -177,6 +196,7 @@ fn fragments(message: &Value) -> Vec<Fragment> {
     let mut found: Vec<Fragment> = list(message, "tool_calls")
         .iter()
         .filter(|call| call.is_object())
+        .take(TOOL_CALLS_MAX + 1)
         .map(|call| {
             let function = field(call, "function").unwrap_or(call);
             Fragment {
@@ -199,6 +219,148 @@ fn fragments(message: &Value) -> Vec<Fragment> {
     found
 }
 
+object! {
+    /// A whole answer or a chunk of everyday shape.
+    'de Plain<'de> {
+        id: Text<'de> = "id",
+        model: Text<'de> = "model",
+        choices: AtMostOne<PlainChoice<'de>> = "choices",
+        usage: PlainUsage = "usage",
+        error: IgnoredAny = "error",
+    }
+}
+
+object! {
+    'de PlainChoice<'de> {
+        index: u64 = "index",
+        message: PlainMessage<'de> = "message",
+        delta: PlainMessage<'de> = "delta",
+        finish_reason: Text<'de> = "finish_reason",
+    }
+}
+
+object! {
+    'de PlainMessage<'de> {
+        content: Text<'de> = "content",
+        refusal: Text<'de> = "refusal",
+        reasoning_content: Text<'de> = "reasoning_content",
+        reasoning: Text<'de> = "reasoning",
+        tool_calls: Vec<PlainCall<'de>> = "tool_calls",
+        function_call: IgnoredAny = "function_call",
+    }
+}
+
+object! {
+    'de PlainCall<'de> {
+        index: u64 = "index",
+        id: Text<'de> = "id",
+        function: PlainFunction<'de> = "function",
+    }
+}
+
+object! {
+    'de PlainFunction<'de> {
+        name: Text<'de> = "name",
+        arguments: Text<'de> = "arguments",
+    }
+}
+
+object! {
+    'de PlainUsage {
+        input: u64 = "prompt_tokens",
+        output: u64 = "completion_tokens",
+        cache_hits: u64 = "prompt_cache_hit_tokens",
+        prompt: PlainDetails = "prompt_tokens_details",
+        completion: PlainDetails = "completion_tokens_details",
+    }
+}
+
+object! {
+    'de PlainDetails {
+        cached: u64 = "cached_tokens",
+        cache_write: u64 = "cache_write_tokens",
+        reasoning: u64 = "reasoning_tokens",
+    }
+}
+
+fn plain_usage(usage: Option<PlainUsage>) -> Usage {
+    let Some(usage) = usage else {
+        return Usage::UNKNOWN;
+    };
+    let prompt = usage.prompt.unwrap_or_default();
+    Usage {
+        input: typed::tokens(usage.input),
+        output: typed::tokens(usage.output),
+        cached: typed::tokens(prompt.cached.or(usage.cache_hits)),
+        cache_write: typed::tokens(prompt.cache_write),
+        reasoning: typed::tokens(usage.completion.unwrap_or_default().reasoning),
+    }
+}
+
+impl<'de> Plain<'de> {
+    /// The one choice; `None` inside for an answer without any.
+    fn choice(&mut self) -> Option<Option<PlainChoice<'de>>> {
+        let choice = self.choices.take()?.0;
+        let index = choice.as_ref().and_then(|choice| choice.index);
+        (self.error.is_none() && index.unwrap_or(0) == 0).then_some(choice)
+    }
+}
+
+impl PlainMessage<'_> {
+    fn is_plain(&self) -> bool {
+        let calls = self.tool_calls.as_deref().unwrap_or_default();
+        let few = calls.len() <= TOOL_CALLS_MAX;
+        few && self.function_call.is_none() && calls.iter().all(|call| call.function.is_some())
+    }
+
+    /// Text and reasoning, as [`words`] finds them.
+    fn words(&mut self) -> (Option<Text<'_>>, Option<Text<'_>>) {
+        let filled = |text: &Text<'_>| !text.0.is_empty();
+        let said = self.content.take().filter(filled);
+        let thought = self.reasoning_content.take().filter(filled);
+        (
+            said.or(self.refusal.take().filter(filled)),
+            thought.or(self.reasoning.take().filter(filled)),
+        )
+    }
+}
+
+impl PlainCall<'_> {
+    fn fragment(self) -> Fragment {
+        let function = self.function.unwrap_or_default();
+        Fragment {
+            index: self.index,
+            id: Text::kept(self.id).unwrap_or_default(),
+            name: Text::kept(function.name).unwrap_or_default(),
+            arguments: Text::kept(function.arguments).unwrap_or_default(),
+            echo: None,
+        }
+    }
+}
+
+/// What [`whole`] says of a body of everyday shape, and `None` of any other.
+pub(super) fn short(body: &[u8]) -> Option<Response> {
+    typed::read(body).and_then(plain)
+}
+
+/// A whole answer of everyday shape. It means what [`whole`] says.
+fn plain(mut body: Plain<'_>) -> Option<Response> {
+    let mut choice = body.choice()??;
+    let mut message = choice.message.take().filter(PlainMessage::is_plain)?;
+    let salt = Text::filled(&body.id).unwrap_or("");
+    let fragments = message.tool_calls.take().unwrap_or_default().into_iter();
+    let tool_calls = calls(salt, fragments.map(PlainCall::fragment));
+    let (said, thought) = message.words();
+    Some(response(
+        Text::kept(said).unwrap_or_default(),
+        Text::kept(thought).unwrap_or_default(),
+        tool_calls,
+        Text::kept(choice.finish_reason),
+        plain_usage(body.usage),
+        Text::kept(body.model),
+    ))
+}
+
 /// The first choice: the one with index 0, or without an index.
 fn choice(body: &Value) -> Option<&Value> {
     list(body, "choices")
@@ -207,51 +369,88 @@ fn choice(body: &Value) -> Option<&Value> {
 }
 
 pub(super) fn parse(headers: &Headers, body: &[u8]) -> Result<Response, Error> {
-    let mut response = whole(&document(body)?)?;
+    let mut response = match short(body) {
+        Some(response) => response,
+        None => whole(&document(body)?)?,
+    };
     if let Some(id) = headers.get("x-request-id") {
         response.request_id = Some(id.to_owned());
     }
     Ok(response)
 }
 
-fn whole(body: &Value) -> Result<Response, Error> {
+pub(super) fn whole(body: &Value) -> Result<Response, Error> {
     if classify::is_error(body) {
         return Err(classify::in_body(body));
     }
     let choice = choice(body).ok_or_else(malformed)?;
     let message = field(choice, "message").ok_or_else(malformed)?;
     let salt = label(body, "id").unwrap_or_default();
-    let tool_calls: Vec<ToolCall> = fragments(message)
-        .into_iter()
+    let fragments = fragments(message);
+    check_number(fragments.len())?;
+    let tool_calls = calls(&salt, fragments.into_iter());
+    let (said, thought) = words(message);
+    Ok(response(
+        said,
+        thought,
+        tool_calls,
+        text(choice, "finish_reason").map(str::to_owned),
+        usage_of(body),
+        text(body, "model").map(str::to_owned),
+    ))
+}
+
+fn calls(salt: &str, fragments: impl Iterator<Item = Fragment>) -> Vec<ToolCall> {
+    fragments
         .enumerate()
         .map(|(number, call)| {
             let id = if call.id.is_empty() {
-                made_up_id(&salt, number, &call.name)
+                made_up_id(salt, number, &call.name)
             } else {
                 call.id
             };
             ToolCall::new(id, call.name, call.arguments)
         })
-        .collect();
-    let raw = text(choice, "finish_reason");
-    let stop = match raw.map_or(Stop::Other, stop_of) {
+        .collect()
+}
+
+fn response(
+    text: String,
+    reasoning: String,
+    tool_calls: Vec<ToolCall>,
+    raw_stop: Option<String>,
+    usage: Usage,
+    model: Option<String>,
+) -> Response {
+    let stop = match raw_stop.as_deref().map_or(Stop::Other, stop_of) {
         Stop::End if !tool_calls.is_empty() => Stop::ToolCalls,
         stop => stop,
     };
-    let (said, thought) = words(message);
     let mut response = Response {
-        text: said,
-        reasoning: thought,
+        text,
+        reasoning,
         tool_calls,
         stop,
-        raw_stop: raw.map(str::to_owned),
-        usage: usage_of(body),
+        raw_stop,
+        usage,
         request_id: None,
-        model: text(body, "model").map(str::to_owned),
-        warnings: Vec::<Warning>::new(),
+        model,
+        echo: None,
+        warnings: Vec::new(),
     };
     note_malformed(&mut response);
-    Ok(response)
+    response
+}
+
+/// Counters of a chunk: those it has replace earlier ones.
+fn count(usage: Usage, sink: &mut Sink) {
+    sink.usage = Usage {
+        input: latest(sink.usage.input, usage.input),
+        output: latest(sink.usage.output, usage.output),
+        cached: latest(sink.usage.cached, usage.cached),
+        cache_write: latest(sink.usage.cache_write, usage.cache_write),
+        reasoning: latest(sink.usage.reasoning, usage.reasoning),
+    };
 }
 
 /// Chunks of a stream.
@@ -270,14 +469,7 @@ impl Dialect for Chunks {
         if sink.model.is_none() {
             sink.model = text(chunk, "model").map(str::to_owned);
         }
-        let usage = usage_of(chunk);
-        sink.usage = Usage {
-            input: latest(sink.usage.input, usage.input),
-            output: latest(sink.usage.output, usage.output),
-            cached: latest(sink.usage.cached, usage.cached),
-            cache_write: latest(sink.usage.cache_write, usage.cache_write),
-            reasoning: latest(sink.usage.reasoning, usage.reasoning),
-        };
+        count(usage_of(chunk), sink);
         // The usage chunk has no choices; Azure's first chunk has none either.
         let Some(choice) = choice(chunk) else {
             return Ok(Flow::More);
@@ -295,6 +487,43 @@ impl Dialect for Chunks {
             sink.stop = Some((stop_of(raw), raw.to_owned()));
         }
         Ok(Flow::More)
+    }
+
+    fn short(&mut self, name: &str, chunk: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
+        let mut chunk: Plain<'_> = typed::read(chunk.as_bytes())?;
+        if name == "error" {
+            return None;
+        }
+        let choice = chunk.choice()?;
+        let (mut delta, reason) = match choice {
+            Some(choice) => (choice.delta.or(choice.message), choice.finish_reason),
+            None => (None, None),
+        };
+        if delta.as_ref().is_some_and(|delta| !delta.is_plain()) {
+            return None;
+        }
+        if sink.salt.is_empty() {
+            sink.salt = Text::kept(chunk.id).unwrap_or_default();
+        }
+        if sink.model.is_none() {
+            sink.model = Text::kept(chunk.model);
+        }
+        count(plain_usage(chunk.usage), sink);
+        if let Some(delta) = &mut delta {
+            let calls = delta.tool_calls.take().unwrap_or_default();
+            let (said, thought) = delta.words();
+            sink.reasoning(Text::filled(&thought).unwrap_or(""));
+            sink.text(Text::filled(&said).unwrap_or(""));
+            for call in calls {
+                if let Err(error) = sink.call(call.fragment()) {
+                    return Some(Err(error));
+                }
+            }
+        }
+        if let Some(raw) = Text::kept(reason) {
+            sink.stop = Some((stop_of(&raw), raw));
+        }
+        Some(Ok(Flow::More))
     }
 
     fn whole(&self, body: &Value) -> Result<Response, Error> {

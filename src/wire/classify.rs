@@ -113,7 +113,7 @@ const UNSUPPORTED_WORDINGS: &[&str] = &[
 /// a `Retry-After` that names a date.
 #[must_use]
 pub fn classify(status: u16, headers: &Headers, body: &[u8], wall: Duration) -> Error {
-    let (value, plain) = match serde_json::from_slice::<Value>(body) {
+    let (value, plain) = match super::json::parse(body) {
         Ok(value) => (value, false),
         // Proxies answer in HTML or plain text.
         Err(_) => {

@@ -65,8 +65,8 @@ impl Adapter for Compatible {
         Box::new(Reader::new(Chunks, id))
     }
 
-    fn parse_request(&self, _: &str, _: &Headers, body: &[u8]) -> Result<Incoming, Error> {
-        serve::chat::parse_request(body)
+    fn parse_request(&self, path: &str, _: &Headers, body: &[u8]) -> Result<Incoming, Error> {
+        serve::chat::parse_request(path, body)
     }
 
     fn render(&self, answer: &Answer<'_>) -> Reply {

@@ -4,21 +4,29 @@
 //! in camel and in snake case: both are in use. `candidatesTokenCount` leaves out thoughts there; here
 //! output is everything billed. A `thoughtSignature` goes back with its call, or the next turn is a 400.
 
-use serde_json::{Map, Value, json};
+mod turns;
+
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
 
 use super::error::Error;
 use super::json::{either, field, latest, list, sum, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed};
-use super::tools::made_up_id;
-use super::types::{
-    Echo, Message, Request, Response, Stop, ToolCall, Usage, Warning, note_malformed,
-};
-use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing};
+use super::tools::{check_number, made_up_id};
+use super::typed::{self, AtMostOne, Text, object};
+use super::types::{Echo, Request, Response, Stop, ToolCall, Usage, Warning, note_malformed};
+use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing, percent, write};
 use crate::router::FaultKind;
 use crate::units::Tokens;
 
+pub(super) use turns::signed;
+use turns::{write_text, write_tools, write_turns};
+
 pub(super) const NAME: &str = "gemini";
+
+/// The field with the provider's signature of a part.
+pub(super) const SIGNATURE: &str = "thoughtSignature";
 
 /// The adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,49 +49,44 @@ impl Adapter for Gemini {
     }
 
     fn build(&self, request: &Request, target: &Target<'_>, stream: bool) -> Outgoing {
-        let mut config = Map::new();
-        config.insert("maxOutputTokens".into(), request.output_cap.into());
-        if let Some(temperature) = request.temperature {
-            config.insert("temperature".into(), temperature.into());
-        }
-        if let Some(top_p) = request.top_p {
-            config.insert("topP".into(), top_p.into());
-        }
-        let mut body = Map::new();
-        body.insert("contents".into(), contents(&request.messages).into());
-        body.insert("generationConfig".into(), config.into());
-        if !request.system.is_empty() {
-            let system = json!({ "parts": [{ "text": request.system }] });
-            body.insert("systemInstruction".into(), system);
-        }
-        if !request.tools.is_empty() {
-            let tools = request.tools.iter().map(|tool| {
-                json!({
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parametersJsonSchema": tool.parameters,
-                })
+        let body = write::body(NAME, request, |body| {
+            body.list("contents", |turns| write_turns(&request.messages, turns));
+            body.object("generationConfig", |config| {
+                config.number("maxOutputTokens", request.output_cap);
+                config.float("temperature", request.temperature);
+                config.float("topP", request.top_p);
             });
-            let declarations: Value = tools.collect();
-            body.insert(
-                "tools".into(),
-                json!([{ "functionDeclarations": declarations }]),
-            );
-        }
+            if !request.system.is_empty() {
+                body.object("systemInstruction", |system| {
+                    system.list("parts", |parts| write_text(&request.system, parts));
+                });
+            }
+            if !request.tools.is_empty() {
+                body.list("tools", |tools| {
+                    tools.object(|object| {
+                        object.list("functionDeclarations", |declarations| {
+                            write_tools(&request.tools, declarations);
+                        });
+                    });
+                });
+            }
+        });
         let method = if stream {
-            "streamGenerateContent?alt=sse"
+            ":streamGenerateContent?alt=sse"
         } else {
-            "generateContent"
+            ":generateContent"
         };
-        let path = format!("{}/models/{}:{method}", self.base_path, target.model);
-        let headers = target
-            .credential()
-            .map(|key| ("x-goog-api-key", key.to_owned()));
-        outgoing(NAME, request, path, headers.into_iter().collect(), body)
+        let model = percent::encode(target.model);
+        let path = [self.base_path.as_str(), "/models/", &model, method].concat();
+        let headers = target.credential().map(|key| ("x-goog-api-key", key));
+        outgoing(path, headers.as_slice(), body)
     }
 
     fn parse(&self, _: &Headers, body: &[u8]) -> Result<Response, Error> {
-        whole(&document(body)?)
+        match short(body) {
+            Some(response) => Ok(response),
+            None => whole(&document(body)?),
+        }
     }
 
     fn stream(&self, _: &Headers) -> Box<dyn StreamParser + Send> {
@@ -105,74 +108,6 @@ impl Adapter for Gemini {
     fn render_fault(&self, kind: FaultKind, message: &str) -> (u16, Value) {
         serve::gemini::render_fault(kind, message)
     }
-}
-
-/// Turns as parts. Results of one round of tools travel in one user turn.
-fn contents(messages: &[Message]) -> Vec<Value> {
-    let mut turns: Vec<Value> = Vec::new();
-    let mut in_results = false;
-    for (at, message) in messages.iter().enumerate() {
-        let results = matches!(message, Message::Tool { .. });
-        match message {
-            Message::User { text } => {
-                turns.push(json!({ "role": "user", "parts": [{ "text": text }] }));
-            }
-            Message::Assistant { text, tool_calls } => {
-                let mut parts = Vec::new();
-                if !text.is_empty() {
-                    parts.push(json!({ "text": text }));
-                }
-                parts.extend(tool_calls.iter().map(call_part));
-                if !parts.is_empty() {
-                    turns.push(json!({ "role": "model", "parts": parts }));
-                }
-            }
-            Message::Tool {
-                call_id,
-                name,
-                text,
-            } => {
-                let mut result = json!({ "name": name, "response": { "result": text } });
-                // An id goes back only if the provider gave one to the call.
-                if let Some(id) = given_id(&messages[..at], call_id) {
-                    result["id"] = id;
-                }
-                let part = json!({ "functionResponse": result });
-                let open = turns.last_mut().filter(|_| in_results);
-                match open.and_then(|turn| turn["parts"].as_array_mut()) {
-                    Some(parts) => parts.push(part),
-                    None => turns.push(json!({ "role": "user", "parts": [part] })),
-                }
-            }
-        }
-        in_results = results;
-    }
-    turns
-}
-
-fn call_part(call: &ToolCall) -> Value {
-    let mut inner = json!({ "name": call.name, "args": call.arguments });
-    let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME);
-    if let Some(id) = echo.and_then(|echo| echo.fields.get("id")) {
-        inner["id"] = id.clone();
-    }
-    let mut part = json!({ "functionCall": inner });
-    if let Some(signature) = echo.and_then(|echo| echo.fields.get("thoughtSignature")) {
-        part["thoughtSignature"] = signature.clone();
-    }
-    part
-}
-
-/// The id this provider gave to the call `call_id`, latest first.
-fn given_id(before: &[Message], call_id: &str) -> Option<Value> {
-    before.iter().rev().find_map(|message| {
-        let Message::Assistant { tool_calls, .. } = message else {
-            return None;
-        };
-        let call = tool_calls.iter().find(|call| call.id == call_id)?;
-        let echo = call.echo.as_ref().filter(|echo| echo.adapter == NAME)?;
-        echo.fields.get("id").cloned()
-    })
 }
 
 /// Google's finish reasons. There is none for tool calls: they follow from the parts.
@@ -211,33 +146,52 @@ fn stop_with(raw: &str, calls: bool) -> Stop {
     }
 }
 
+/// Counters as they are sent.
+struct Counters {
+    prompt: Tokens,
+    tool_prompt: Tokens,
+    answer: Tokens,
+    thoughts: Tokens,
+    cached: Tokens,
+    total: Tokens,
+}
+
+impl Counters {
+    fn usage(&self) -> Usage {
+        // Results of the provider's own tools are read by the model, and counted apart.
+        let input = sum(self.prompt, &[self.tool_prompt]);
+        let output = match (self.answer.get(), self.thoughts.get()) {
+            (Some(_), _) => sum(self.answer, &[self.thoughts]),
+            // A zero is left out of the JSON form of a protocol buffer; the total says whether it is one.
+            (None, _) => match (self.total.get(), input.get()) {
+                (Some(total), Some(input)) if total >= input => Tokens::new(total - input),
+                _ => self.thoughts,
+            },
+        };
+        Usage {
+            input,
+            output,
+            cached: self.cached,
+            cache_write: Tokens::UNKNOWN,
+            reasoning: self.thoughts,
+        }
+    }
+}
+
 fn usage_of(body: &Value) -> Usage {
     let Some(usage) = either(body, "usageMetadata", "usage_metadata") else {
         return Usage::UNKNOWN;
     };
     let count = |camel, snake| latest(tokens(usage, snake), tokens(usage, camel));
-    let prompt = count("promptTokenCount", "prompt_token_count");
-    // Results of the provider's own tools are read by the model, and counted apart.
-    let tool_prompt = count("toolUsePromptTokenCount", "tool_use_prompt_token_count");
-    let input = sum(prompt, &[tool_prompt]);
-    let answer = count("candidatesTokenCount", "candidates_token_count");
-    let thoughts = count("thoughtsTokenCount", "thoughts_token_count");
-    let total = count("totalTokenCount", "total_token_count");
-    let output = match (answer.get(), thoughts.get()) {
-        (Some(_), _) => sum(answer, &[thoughts]),
-        // A zero is left out of the JSON form of a protocol buffer; the total says whether it is one.
-        (None, _) => match (total.get(), input.get()) {
-            (Some(total), Some(input)) if total >= input => Tokens::new(total - input),
-            _ => thoughts,
-        },
-    };
-    Usage {
-        input,
-        output,
+    Counters {
+        prompt: count("promptTokenCount", "prompt_token_count"),
+        tool_prompt: count("toolUsePromptTokenCount", "tool_use_prompt_token_count"),
+        answer: count("candidatesTokenCount", "candidates_token_count"),
+        thoughts: count("thoughtsTokenCount", "thoughts_token_count"),
         cached: count("cachedContentTokenCount", "cached_content_token_count"),
-        cache_write: Tokens::UNKNOWN,
-        reasoning: thoughts,
+        total: count("totalTokenCount", "total_token_count"),
     }
+    .usage()
 }
 
 /// Why a prompt was held back.
@@ -258,8 +212,8 @@ pub(super) fn call_of(part: &Value) -> Option<(String, String, String, Option<Ec
     if !id.is_empty() {
         fields.insert("id".into(), id.into());
     }
-    if let Some(signature) = either(part, "thoughtSignature", "thought_signature") {
-        fields.insert("thoughtSignature".into(), signature.clone());
+    if let Some(signature) = signature(part) {
+        fields.insert(SIGNATURE.into(), signature.clone());
     }
     let echo = (!fields.is_empty()).then_some(Echo {
         adapter: NAME,
@@ -270,11 +224,31 @@ pub(super) fn call_of(part: &Value) -> Option<(String, String, String, Option<Ec
     Some((id.to_owned(), name, arguments, echo))
 }
 
-fn is_thought(part: &Value) -> bool {
+fn signature(part: &Value) -> Option<&Value> {
+    either(part, SIGNATURE, "thought_signature")
+}
+
+/// What goes back with a turn if this part of its text is signed. The text of the part is kept beside
+/// the signature, since Google's documents forbid joining signed parts with others.
+pub(super) fn signed_text(part: &Value) -> Option<Echo> {
+    let signature = signature(part)?;
+    if part.get("text").is_none() && part.as_object()?.len() > 1 {
+        return None; // a picture or what is not yet invented
+    }
+    let mut fields = Map::new();
+    fields.insert("text".into(), text(part, "text").unwrap_or("").into());
+    fields.insert(SIGNATURE.into(), signature.clone());
+    Some(Echo {
+        adapter: NAME,
+        fields,
+    })
+}
+
+pub(super) fn is_thought(part: &Value) -> bool {
     part.get("thought").and_then(Value::as_bool) == Some(true)
 }
 
-fn whole(body: &Value) -> Result<Response, Error> {
+pub(super) fn whole(body: &Value) -> Result<Response, Error> {
     if classify::is_error(body) {
         return Err(classify::in_body(body));
     }
@@ -310,12 +284,14 @@ fn whole(body: &Value) -> Result<Response, Error> {
                 echo,
                 ..ToolCall::new(id, name, arguments)
             });
-        } else if let Some(said) = text(part, "text") {
-            if is_thought(part) {
-                response.reasoning.push_str(said);
-            } else {
-                response.text.push_str(said);
-            }
+            check_number(response.tool_calls.len())?;
+        } else if is_thought(part) {
+            response
+                .reasoning
+                .push_str(text(part, "text").unwrap_or(""));
+        } else {
+            response.text.push_str(text(part, "text").unwrap_or(""));
+            response.echo = signed_text(part).or(response.echo);
         }
     }
     let raw = either(candidate, "finishReason", "finish_reason").and_then(Value::as_str);
@@ -330,10 +306,173 @@ fn whole(body: &Value) -> Result<Response, Error> {
     Ok(response)
 }
 
+object! {
+    /// An answer or a chunk of everyday shape.
+    'de Plain<'de> {
+        candidates: AtMostOne<PlainCandidate<'de>> = "candidates",
+        usage: PlainUsage = "usageMetadata",
+        id: Text<'de> = "responseId",
+        model: Text<'de> = "modelVersion",
+        feedback: IgnoredAny = "promptFeedback",
+        error: IgnoredAny = "error",
+    }
+    not "usage_metadata" | "response_id" | "model_version" | "prompt_feedback"
+}
+
+object! {
+    'de PlainCandidate<'de> {
+        index: u64 = "index",
+        content: PlainContent<'de> = "content",
+        finish_reason: Text<'de> = "finishReason",
+    }
+    not "finish_reason"
+}
+
+object! {
+    'de PlainContent<'de> {
+        parts: Vec<PlainPart<'de>> = "parts",
+    }
+}
+
+object! {
+    'de PlainPart<'de> {
+        text: Text<'de> = "text",
+        thought: bool = "thought",
+    }
+    not "functionCall" | "function_call" | "thoughtSignature" | "thought_signature"
+}
+
+object! {
+    'de PlainUsage {
+        prompt: u64 = "promptTokenCount",
+        tool_prompt: u64 = "toolUsePromptTokenCount",
+        answer: u64 = "candidatesTokenCount",
+        thoughts: u64 = "thoughtsTokenCount",
+        cached: u64 = "cachedContentTokenCount",
+        total: u64 = "totalTokenCount",
+    }
+    not "prompt_token_count" | "tool_use_prompt_token_count" | "candidates_token_count"
+        | "thoughts_token_count" | "cached_content_token_count" | "total_token_count"
+}
+
+impl<'de> Plain<'de> {
+    /// The one candidate, if there is one and nothing is odd.
+    fn candidate(&mut self) -> Option<PlainCandidate<'de>> {
+        let candidate = self.candidates.take()?.0?;
+        let is_first = candidate.index.unwrap_or(0) == 0;
+        (is_first && self.error.is_none() && self.feedback.is_none()).then_some(candidate)
+    }
+
+    fn usage(&self) -> Usage {
+        let Some(usage) = &self.usage else {
+            return Usage::UNKNOWN;
+        };
+        Counters {
+            prompt: typed::tokens(usage.prompt),
+            tool_prompt: typed::tokens(usage.tool_prompt),
+            answer: typed::tokens(usage.answer),
+            thoughts: typed::tokens(usage.thoughts),
+            cached: typed::tokens(usage.cached),
+            total: typed::tokens(usage.total),
+        }
+        .usage()
+    }
+}
+
+/// What [`whole`] says of a body of everyday shape, and `None` of any other.
+pub(super) fn short(body: &[u8]) -> Option<Response> {
+    typed::read(body).and_then(plain)
+}
+
+/// A whole answer of everyday shape: one candidate of text. It means what [`whole`] says.
+fn plain(mut body: Plain<'_>) -> Option<Response> {
+    let candidate = body.candidate()?;
+    let mut response = Response {
+        usage: body.usage(),
+        request_id: body.id.map(|id| id.0.into_owned()),
+        model: body.model.map(|model| model.0.into_owned()),
+        ..Response::default()
+    };
+    for part in candidate
+        .content
+        .unwrap_or_default()
+        .parts
+        .unwrap_or_default()
+    {
+        let target = match part.thought {
+            Some(true) => &mut response.reasoning,
+            _ => &mut response.text,
+        };
+        match Text::kept(part.text) {
+            Some(said) if target.is_empty() => *target = said,
+            Some(said) => target.push_str(&said),
+            None => {}
+        }
+    }
+    if let Some(raw) = Text::kept(candidate.finish_reason) {
+        if MALFORMED_CALL.contains(&raw.as_str()) {
+            return None;
+        }
+        response.stop = stop_of(&raw);
+        response.raw_stop = Some(raw);
+    }
+    Some(response)
+}
+
 /// Chunks of a stream: each is a whole answer object with a part of the answer.
-struct Chunks;
+pub(super) struct Chunks;
+
+/// Counters of a chunk: those it has replace earlier ones.
+fn count(usage: Usage, sink: &mut Sink) {
+    sink.usage = Usage {
+        input: latest(sink.usage.input, usage.input),
+        output: latest(sink.usage.output, usage.output),
+        cached: latest(sink.usage.cached, usage.cached),
+        cache_write: Tokens::UNKNOWN,
+        reasoning: latest(sink.usage.reasoning, usage.reasoning),
+    };
+}
 
 impl Dialect for Chunks {
+    fn short(&mut self, name: &str, chunk: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
+        let mut chunk: Plain<'_> = typed::read(chunk.as_bytes())?;
+        let candidate = chunk.candidate()?;
+        let raw = Text::filled(&candidate.finish_reason);
+        if name == "error" || raw.is_some_and(|raw| MALFORMED_CALL.contains(&raw)) {
+            return None;
+        }
+        let usage = chunk.usage();
+        if let Some(id) = chunk.id {
+            if sink.salt.is_empty() {
+                sink.salt = id.0.clone().into_owned();
+            }
+            if sink.request_id.as_deref() != Some(&id.0) {
+                sink.request_id = Some(id.0.into_owned());
+            }
+        }
+        if let Some(model) = chunk.model
+            && sink.model.as_deref() != Some(&model.0)
+        {
+            sink.model = Some(model.0.into_owned());
+        }
+        count(usage, sink);
+        let parts = candidate
+            .content
+            .as_ref()
+            .and_then(|content| content.parts.as_ref());
+        for part in parts.map_or(&[][..], Vec::as_slice) {
+            let said = Text::filled(&part.text).unwrap_or("");
+            match part.thought {
+                Some(true) => sink.reasoning(said),
+                _ => sink.text(said),
+            }
+        }
+        if let Some(raw) = raw {
+            sink.stop = Some((stop_with(raw, sink.has_calls()), raw.to_owned()));
+        }
+        Some(Ok(Flow::More))
+    }
+
     fn chunk(&mut self, name: &str, chunk: &Value, sink: &mut Sink) -> Result<Flow, Error> {
         if classify::is_error(chunk) || name == "error" {
             return Err(classify::frame(chunk));
@@ -348,14 +487,7 @@ impl Dialect for Chunks {
         {
             sink.model = Some(model.to_owned());
         }
-        let usage = usage_of(chunk);
-        sink.usage = Usage {
-            input: latest(sink.usage.input, usage.input),
-            output: latest(sink.usage.output, usage.output),
-            cached: latest(sink.usage.cached, usage.cached),
-            cache_write: Tokens::UNKNOWN,
-            reasoning: latest(sink.usage.reasoning, usage.reasoning),
-        };
+        count(usage_of(chunk), sink);
         let candidate = list(chunk, "candidates").iter().find(|candidate| {
             field(candidate, "index").is_none_or(|index| index.as_u64() == Some(0))
         });
@@ -369,11 +501,12 @@ impl Dialect for Chunks {
             if let Some((id, name, arguments, echo)) = call_of(part) {
                 // Calls arrive whole, so each is one of its own.
                 sink.whole_call(id, name, arguments, echo)?;
-            } else if let Some(said) = text(part, "text") {
-                if is_thought(part) {
-                    sink.reasoning(said);
-                } else {
-                    sink.text(said);
+            } else if is_thought(part) {
+                sink.reasoning(text(part, "text").unwrap_or(""));
+            } else {
+                sink.text(text(part, "text").unwrap_or(""));
+                if let Some(echo) = signed_text(part) {
+                    sink.echo = Some(echo);
                 }
             }
         }

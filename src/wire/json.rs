@@ -1,9 +1,42 @@
 //! Reading other people's JSON: fields under two spellings, counters that may be missing, text in
 //! parts. Nothing here fails; what cannot be read is not there.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::error::Error;
+use super::stream::{malformed, too_large};
 use crate::units::Tokens;
+
+/// Most values in one JSON text that is read as a tree. So many take about 100 MiB; without a limit, a
+/// body of the size that is allowed could take gigabytes.
+pub(super) const VALUES_MAX: usize = 1 << 20;
+
+/// Reads JSON as a tree, bounded.
+pub(super) fn parse(text: &[u8]) -> Result<Value, Error> {
+    if !is_small(text) {
+        return Err(too_large("number of JSON values", VALUES_MAX));
+    }
+    serde_json::from_slice(text).map_err(|_| malformed())
+}
+
+/// Whether a text can hold no more than [`VALUES_MAX`] values. There is a comma or an opening bracket
+/// before each but the first, so that short texts need not be looked at.
+pub(super) fn is_small(text: &[u8]) -> bool {
+    if text.len() <= 2 * VALUES_MAX {
+        return true;
+    }
+    let (mut values, mut in_string, mut is_escaped) = (1, false, false);
+    for &byte in text {
+        if in_string {
+            in_string = byte != b'"' || is_escaped;
+            is_escaped = byte == b'\\' && !is_escaped;
+        } else {
+            in_string = byte == b'"';
+            values += usize::from(matches!(byte, b',' | b'[' | b'{'));
+        }
+    }
+    values <= VALUES_MAX
+}
 
 /// A field that some senders write in camel case and others in snake case. `null` is not there.
 pub(super) fn either<'a>(object: &'a Value, camel: &str, snake: &str) -> Option<&'a Value> {
@@ -88,18 +121,6 @@ pub(super) fn joined(content: &Value) -> String {
     }
 }
 
-/// Merges `extra` into `body`: objects key by key, anything else replaces what is there.
-pub(super) fn merge(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
-    for (key, value) in extra {
-        match (body.get_mut(key), value) {
-            (Some(Value::Object(old)), Value::Object(new)) => merge(old, new),
-            _ => {
-                body.insert(key.clone(), value.clone());
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,18 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn extras_go_into_objects_and_replace_the_rest() {
-        let mut body = json!({"a": {"b": 1, "c": [1]}, "d": 2})
-            .as_object()
-            .unwrap()
-            .clone();
-        merge(
-            &mut body,
-            json!({"a": {"c": [2]}, "e": 3}).as_object().unwrap(),
-        );
-        assert_eq!(
-            Value::Object(body),
-            json!({"a": {"b": 1, "c": [2]}, "d": 2, "e": 3})
-        );
+    fn a_text_of_too_many_values_is_refused_and_a_long_one_is_not() {
+        let many = format!("[{}1]", "1,".repeat(VALUES_MAX + 1));
+        let error = parse(many.as_bytes()).unwrap_err();
+        assert_eq!(error.place, crate::wire::Place::TooLarge);
+        // Brackets and commas in a text do not count, nor does a quote that is escaped end it.
+        let long = json!({ "a": "\"[,{\\".repeat(VALUES_MAX) }).to_string();
+        assert!(parse(long.as_bytes()).is_ok());
+        let deep = "[".repeat(4 * VALUES_MAX);
+        assert!(parse(deep.as_bytes()).is_err());
     }
 }

@@ -3,15 +3,19 @@
 //! Source: `docs/api.md` of Ollama (November 2026). Arguments of calls are objects, calls have no ids,
 //! results are matched by `tool_name`, and a stream ends with an object whose `done` is true.
 
-use serde_json::{Map, Value, json};
+use serde::de::IgnoredAny;
+use serde_json::Value;
 
+use super::chat;
 use super::error::Error;
 use super::json::{field, label, list, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, truncated};
-use super::tools::made_up_id;
+use super::tools::{TOOL_CALLS_MAX, check_number, made_up_id};
+use super::typed::{self, Text, object};
 use super::types::{Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
-use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing};
+use super::write::{self, Object};
+use super::{Adapter, Headers, Outgoing, Target, bearer, classify, document, outgoing};
 use crate::router::FaultKind;
 use crate::units::Tokens;
 
@@ -38,56 +42,41 @@ impl Adapter for Ollama {
     }
 
     fn build(&self, request: &Request, target: &Target<'_>, stream: bool) -> Outgoing {
-        let mut messages = Vec::new();
-        if !request.system.is_empty() {
-            messages.push(json!({ "role": "system", "content": request.system }));
-        }
-        messages.extend(request.messages.iter().map(message));
-        let mut options = Map::new();
-        options.insert("num_predict".into(), request.output_cap.into());
-        if let Some(temperature) = request.temperature {
-            options.insert("temperature".into(), temperature.into());
-        }
-        if let Some(top_p) = request.top_p {
-            options.insert("top_p".into(), top_p.into());
-        }
-        let mut body = Map::new();
-        body.insert("model".into(), target.model.into());
-        body.insert("messages".into(), messages.into());
-        // Streaming is the default there, so it is always said.
-        body.insert("stream".into(), stream.into());
-        body.insert("options".into(), options.into());
-        if !request.tools.is_empty() {
-            let tools = request.tools.iter().map(|tool| {
-                json!({
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": tool.parameters,
-                    },
-                })
+        let body = write::body(NAME, request, |body| {
+            body.text("model", target.model);
+            body.list("messages", |messages| {
+                chat::system(request, messages);
+                for turn in &request.messages {
+                    messages.object(|object| message(turn, object));
+                }
             });
-            body.insert("tools".into(), tools.collect());
-        }
-        let headers = target
-            .credential()
-            .map(|key| ("authorization", format!("Bearer {key}")));
-        outgoing(
-            NAME,
-            request,
-            self.path.clone(),
-            headers.into_iter().collect(),
-            body,
-        )
+            // Streaming is the default there, so it is always said.
+            body.flag("stream", stream);
+            body.object("options", |options| {
+                options.number("num_predict", request.output_cap);
+                options.float("temperature", request.temperature);
+                options.float("top_p", request.top_p);
+            });
+            if !request.tools.is_empty() {
+                body.list("tools", |tools| {
+                    chat::function_tools(&request.tools, tools);
+                });
+            }
+        });
+        let bearer = bearer(target);
+        let headers = bearer.as_deref().map(|bearer| ("authorization", bearer));
+        outgoing(self.path.clone(), headers.as_slice(), body)
     }
 
     fn parse(&self, _: &Headers, body: &[u8]) -> Result<Response, Error> {
-        whole(&document(body)?)
+        match short(body) {
+            Some(response) => Ok(response),
+            None => whole(&document(body)?),
+        }
     }
 
     fn stream(&self, _: &Headers) -> Box<dyn StreamParser + Send> {
-        Box::new(Reader::new(Lines { done: false }, None))
+        Box::new(Reader::new(Lines::default(), None))
     }
 
     fn parse_request(&self, _: &str, _: &Headers, body: &[u8]) -> Result<Incoming, Error> {
@@ -111,21 +100,34 @@ impl Adapter for Ollama {
     }
 }
 
-fn message(message: &Message) -> Value {
+fn message(message: &Message, turn: &mut Object<'_, '_>) {
     match message {
-        Message::User { text } => json!({ "role": "user", "content": text }),
-        Message::Assistant { text, tool_calls } => {
-            let mut turn = json!({ "role": "assistant", "content": text });
+        Message::User { text } => {
+            turn.word("role", "user");
+            turn.text("content", text);
+        }
+        Message::Assistant {
+            text, tool_calls, ..
+        } => {
+            turn.word("role", "assistant");
+            turn.text("content", text);
             if !tool_calls.is_empty() {
-                let calls = tool_calls.iter().map(|call| {
-                    json!({ "function": { "name": call.name, "arguments": call.arguments } })
+                turn.list("tool_calls", |calls| {
+                    for call in tool_calls {
+                        calls.object(|object| {
+                            object.object("function", |function| {
+                                function.text("name", &call.name);
+                                function.value("arguments", &call.arguments);
+                            });
+                        });
+                    }
                 });
-                turn["tool_calls"] = calls.collect();
             }
-            turn
         }
         Message::Tool { name, text, .. } => {
-            json!({ "role": "tool", "tool_name": name, "content": text })
+            turn.word("role", "tool");
+            turn.text("tool_name", name);
+            turn.text("content", text);
         }
     }
 }
@@ -169,6 +171,7 @@ pub(super) fn calls(message: &Value) -> Vec<(String, String, String)> {
                 arguments,
             ))
         })
+        .take(TOOL_CALLS_MAX + 1)
         .collect()
 }
 
@@ -177,12 +180,14 @@ fn salt(body: &Value) -> &str {
     text(body, "created_at").unwrap_or("")
 }
 
-fn whole(body: &Value) -> Result<Response, Error> {
+pub(super) fn whole(body: &Value) -> Result<Response, Error> {
     if classify::is_error(body) {
         return Err(classify::in_body(body));
     }
     let message = field(body, "message").ok_or_else(malformed)?;
-    let tool_calls: Vec<ToolCall> = calls(message)
+    let found = calls(message);
+    check_number(found.len())?;
+    let tool_calls: Vec<ToolCall> = found
         .into_iter()
         .enumerate()
         .map(|(number, (id, name, raw))| {
@@ -213,9 +218,89 @@ fn whole(body: &Value) -> Result<Response, Error> {
     Ok(response)
 }
 
+object! {
+    /// An object of everyday shape.
+    'de Plain<'de> {
+        model: Text<'de> = "model",
+        created_at: Text<'de> = "created_at",
+        message: PlainMessage<'de> = "message",
+        done: bool = "done",
+        done_reason: Text<'de> = "done_reason",
+        input: u64 = "prompt_eval_count",
+        output: u64 = "eval_count",
+        error: IgnoredAny = "error",
+    }
+}
+
+object! {
+    'de PlainMessage<'de> {
+        content: Text<'de> = "content",
+        thinking: Text<'de> = "thinking",
+        tool_calls: Vec<IgnoredAny> = "tool_calls",
+    }
+}
+
+impl Plain<'_> {
+    fn is_plain(&self) -> bool {
+        let calls = self
+            .message
+            .as_ref()
+            .and_then(|said| said.tool_calls.as_ref());
+        self.error.is_none() && calls.is_none_or(Vec::is_empty)
+    }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            input: typed::tokens(self.input),
+            output: typed::tokens(self.output),
+            ..Usage::UNKNOWN
+        }
+    }
+}
+
+/// What [`whole`] says of a body of everyday shape, and `None` of any other.
+pub(super) fn short(body: &[u8]) -> Option<Response> {
+    typed::read(body).and_then(plain)
+}
+
+/// A whole answer of everyday shape. It means what [`whole`] says.
+fn plain(body: Plain<'_>) -> Option<Response> {
+    if !body.is_plain() {
+        return None;
+    }
+    let usage = body.usage();
+    let message = body.message?;
+    let raw_stop = Text::kept(body.done_reason);
+    Some(Response {
+        text: Text::kept(message.content).unwrap_or_default(),
+        reasoning: Text::kept(message.thinking).unwrap_or_default(),
+        stop: raw_stop.as_deref().map_or(Stop::Other, stop_of),
+        raw_stop,
+        usage,
+        model: Text::kept(body.model),
+        ..Response::default()
+    })
+}
+
 /// Objects of a stream.
-struct Lines {
+#[derive(Default)]
+pub(super) struct Lines {
     done: bool,
+}
+
+impl Lines {
+    fn last(&mut self, raw: &str, usage: Usage, sink: &mut Sink) -> Flow {
+        self.done = true;
+        sink.usage = usage;
+        // Servers before 0.3 say only that they are done.
+        let stop = if raw.is_empty() {
+            Stop::End
+        } else {
+            stop_of(raw)
+        };
+        sink.stop = Some((stop, raw.to_owned()));
+        Flow::Last
+    }
 }
 
 impl Dialect for Lines {
@@ -240,17 +325,31 @@ impl Dialect for Lines {
         if !is_done(object) {
             return Ok(Flow::More);
         }
-        self.done = true;
-        sink.usage = usage_of(object);
-        let raw = text(object, "done_reason").unwrap_or("");
-        // Servers before 0.3 say only that they are done.
-        let stop = if raw.is_empty() {
-            Stop::End
-        } else {
-            stop_of(raw)
-        };
-        sink.stop = Some((stop, raw.to_owned()));
-        Ok(Flow::Last)
+        let reason = text(object, "done_reason").unwrap_or("");
+        Ok(self.last(reason, usage_of(object), sink))
+    }
+
+    fn short(&mut self, _: &str, object: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
+        let object: Plain<'_> = typed::read(object.as_bytes())?;
+        if !object.is_plain() {
+            return None;
+        }
+        let usage = object.usage();
+        if sink.salt.is_empty() {
+            sink.salt = Text::kept(object.created_at).unwrap_or_default();
+        }
+        if sink.model.is_none() {
+            sink.model = Text::kept(object.model);
+        }
+        if let Some(message) = &object.message {
+            sink.reasoning(Text::filled(&message.thinking).unwrap_or(""));
+            sink.text(Text::filled(&message.content).unwrap_or(""));
+        }
+        if object.done != Some(true) {
+            return Some(Ok(Flow::More));
+        }
+        let reason = Text::filled(&object.done_reason).unwrap_or("");
+        Some(Ok(self.last(reason, usage, sink)))
     }
 
     fn whole(&self, body: &Value) -> Result<Response, Error> {

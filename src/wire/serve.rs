@@ -25,8 +25,10 @@ pub struct Incoming {
     pub model: String,
     /// Whether the answer is to be streamed.
     pub stream: bool,
-    /// The request. Pictures and other media are left out, options without a normalised form as well.
+    /// The request. Options without a normalised form are left out.
     pub request: Request,
+    /// Pictures, sounds, files and other parts of turns that were left out because they are not text.
+    pub media_parts: usize,
 }
 
 /// An answer to be written.
@@ -122,10 +124,20 @@ pub(super) fn received(body: &[u8]) -> Result<Value, Error> {
             )
         });
     }
-    match serde_json::from_slice(body) {
+    match super::json::parse(body) {
         Ok(Value::Object(object)) => Ok(Value::Object(object)),
         _ => Err(refuse("the body is not a JSON object")),
     }
+}
+
+/// How many parts of a content are neither text nor one of `read`, the types that are read elsewhere.
+pub(super) fn media_parts(content: &Value, read: &[&str]) -> usize {
+    let parts = content.as_array().map_or(&[][..], Vec::as_slice);
+    parts
+        .iter()
+        .filter(|part| part.is_object() && part.get("text").is_none())
+        .filter(|part| !text(part, "type").is_some_and(|type_| read.contains(&type_)))
+        .count()
 }
 
 /// The model of a request whose body names it.

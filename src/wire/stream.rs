@@ -4,10 +4,12 @@
 //! JSON object at a time. A body that turns out to be plain JSON although a stream was asked for (some
 //! gateways do that, and Gemini without `alt=sse`) is read as well.
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::classify;
 use super::error::{Error, Place};
+use super::json;
 use super::sse::{Decoder, Frame, Limits};
 use super::tools::{Calls, Fragment, TOOL_CALLS_MAX};
 use super::types::{Echo, Finish, Response, Stop, StreamEvent, Usage, Warning};
@@ -15,6 +17,11 @@ use crate::router::FaultKind;
 
 /// Most bytes of a body that is read as a whole.
 pub const BODY_BYTES_MAX: usize = 32 << 20;
+
+/// Most bytes of all events of a stream together, so of the text, reasoning and arguments that are
+/// handed out as well. A server that never ends its answer is stopped here. Comments and names of events do not
+/// count: nothing of them is kept, and time limits end them.
+pub const STREAM_BYTES_MAX: usize = 64 << 20;
 
 /// How a body ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +66,17 @@ pub(super) trait Dialect {
     /// One object of the stream. `name` is the event's name, if it has one.
     fn chunk(&mut self, name: &str, chunk: &Value, sink: &mut Sink) -> Result<Flow, Error>;
 
+    /// The same from the text of an object of everyday shape. `None` leaves it to
+    /// [`chunk`](Self::chunk), and `sink` as it was.
+    fn short(
+        &mut self,
+        _name: &str,
+        _chunk: &str,
+        _sink: &mut Sink,
+    ) -> Option<Result<Flow, Error>> {
+        None
+    }
+
     /// A whole answer, sent although a stream was asked for.
     fn whole(&self, body: &Value) -> Result<Response, Error>;
 
@@ -86,6 +104,8 @@ pub(super) struct Sink {
     pub salt: String,
     /// The model that says it answers.
     pub model: Option<String>,
+    /// What goes back with the turn.
+    pub echo: Option<Echo>,
     /// What was odd.
     pub warnings: Vec<Warning>,
     /// Bytes of tool arguments handed out.
@@ -103,6 +123,11 @@ impl Sink {
         if !text.is_empty() {
             self.events.push(StreamEvent::Reasoning(text.to_owned()));
         }
+    }
+
+    /// How many calls there are.
+    pub(super) fn calls(&self) -> u64 {
+        self.calls.len()
     }
 
     pub(super) fn has_calls(&self) -> bool {
@@ -158,6 +183,7 @@ impl Sink {
             usage: self.usage,
             request_id: self.request_id.take(),
             model: self.model.take(),
+            echo: self.echo.take(),
             warnings: std::mem::take(&mut self.warnings),
         }));
     }
@@ -178,6 +204,8 @@ pub(super) struct Reader<D> {
     dialect: D,
     body: Body,
     sink: Sink,
+    /// Bytes of events or lines so far.
+    read_bytes: usize,
     /// Text, reasoning or a tool call has been handed out.
     shown: bool,
     /// `Ok` after the last event, the error after a failure.
@@ -193,6 +221,7 @@ impl<D: Dialect> Reader<D> {
                 request_id,
                 ..Sink::default()
             },
+            read_bytes: 0,
             shown: false,
             over: None,
         }
@@ -227,21 +256,19 @@ impl<D: Dialect> Reader<D> {
                 Ok(())
             }
             Body::Lines(held) => {
-                let mut lines = Vec::new();
+                let mut held = std::mem::take(held);
                 let mut rest = bytes;
                 while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
-                    held.extend_from_slice(&rest[..end]);
-                    lines.push(std::mem::take(held));
+                    extend_line(&mut held, &rest[..end])?;
+                    self.line(&held)?;
+                    if self.over.is_some() {
+                        return Ok(());
+                    }
+                    held.clear();
                     rest = &rest[end + 1..];
                 }
-                held.extend_from_slice(rest);
-                let too_long = held.len() > Limits::default().line_bytes;
-                for line in lines {
-                    self.line(&line)?;
-                }
-                if too_long {
-                    return Err(too_large("line", Limits::default().line_bytes));
-                }
+                extend_line(&mut held, rest)?;
+                self.body = Body::Lines(held);
                 Ok(())
             }
             Body::Sse(decoder) => {
@@ -261,14 +288,14 @@ impl<D: Dialect> Reader<D> {
     fn end(&mut self, end: End) -> Result<(), Error> {
         match std::mem::replace(&mut self.body, Body::Unknown(Vec::new())) {
             Body::Unknown(_) => {}
-            Body::Document(held) => {
-                if let Ok(document) = serde_json::from_slice::<Value>(bare(&held)) {
-                    return self.document(&document);
-                }
-            }
+            Body::Document(held) => match json::parse(bare(&held)) {
+                Ok(document) => return self.document(&document),
+                Err(error) if error.place == Place::TooLarge => return Err(error),
+                Err(_) => {}
+            },
             Body::Lines(held) => {
                 // Half a line is the end of a cut stream, not an object that cannot be read.
-                if serde_json::from_slice::<Value>(bare(&held)).is_ok() {
+                if is_json(bare(&held)) {
                     self.line(&held)?;
                 }
             }
@@ -279,7 +306,7 @@ impl<D: Dialect> Reader<D> {
                 if let Some(frame) = last {
                     let readable = frame.data.trim() == "[DONE]"
                         || frame.error.is_some()
-                        || serde_json::from_str::<Value>(&frame.data).is_ok();
+                        || is_json(frame.data.as_bytes());
                     if readable {
                         self.frame(&frame)?;
                     }
@@ -324,17 +351,31 @@ impl<D: Dialect> Reader<D> {
     }
 
     fn line(&mut self, line: &[u8]) -> Result<(), Error> {
+        self.count(line.len())?;
         let line = bare(line);
         if line.is_empty() || self.over.is_some() {
             return Ok(());
         }
-        match serde_json::from_slice::<Value>(line) {
-            Ok(object) => self.object("", &object),
-            Err(_) => Err(malformed()),
+        let short = std::str::from_utf8(line)
+            .ok()
+            .and_then(|line| self.dialect.short("", line, &mut self.sink));
+        if let Some(flow) = short {
+            return self.flow(flow?);
         }
+        let object = json::parse(line)?;
+        self.object("", &object)
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), Error> {
+        self.read_bytes += bytes;
+        if self.read_bytes > STREAM_BYTES_MAX {
+            return Err(too_large("stream", STREAM_BYTES_MAX));
+        }
+        Ok(())
     }
 
     fn frame(&mut self, frame: &Frame) -> Result<(), Error> {
+        self.count(frame.data.len())?;
         if let Some(error) = &frame.error {
             let object =
                 serde_json::from_str(error).unwrap_or_else(|_| Value::from(error.as_str()));
@@ -349,7 +390,13 @@ impl<D: Dialect> Reader<D> {
             }
             return Err(truncated());
         }
-        match serde_json::from_str::<Value>(&frame.data) {
+        if let Some(flow) = self
+            .dialect
+            .short(&frame.event, &frame.data, &mut self.sink)
+        {
+            return self.flow(flow?);
+        }
+        match json::parse(frame.data.as_bytes()) {
             Ok(object) => self.object(&frame.event, &object),
             // A named event that nobody knows may hold anything.
             Err(_) if frame.event == "ping" => Ok(()),
@@ -357,12 +404,16 @@ impl<D: Dialect> Reader<D> {
                 let body = serde_json::json!({ "error": frame.data });
                 Err(classify::frame(&body))
             }
-            Err(_) => Err(malformed()),
+            Err(error) => Err(error),
         }
     }
 
     fn object(&mut self, name: &str, object: &Value) -> Result<(), Error> {
         let flow = self.dialect.chunk(name, object, &mut self.sink)?;
+        self.flow(flow)
+    }
+
+    fn flow(&mut self, flow: Flow) -> Result<(), Error> {
         if flow == Flow::Last {
             self.complete();
         }
@@ -417,6 +468,21 @@ impl<D: Dialect> StreamParser for Reader<D> {
         let result = self.end(end);
         self.hand_over(result, events)
     }
+}
+
+/// Adds to a line that is not yet whole, bounded.
+fn extend_line(line: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
+    let limit = Limits::default().line_bytes;
+    if line.len() + bytes.len() > limit {
+        return Err(too_large("line", limit));
+    }
+    line.extend_from_slice(bytes);
+    Ok(())
+}
+
+/// Whether it is whole.
+fn is_json(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
 /// Without white space and a byte order mark around it.

@@ -4,12 +4,22 @@
 //! any of them, send the same index for two calls, or repeat id and name on every fragment. The rules
 //! below find the call a fragment belongs to; each comes from a reported fault of some client.
 
-use serde_json::Value;
+use serde::de::IgnoredAny;
 
+use super::error::Error;
+use super::stream::too_large;
 use super::types::{Echo, StreamEvent};
 
 /// Most tool calls in one answer; a server that sends more is broken.
 pub const TOOL_CALLS_MAX: usize = 1_024;
+
+/// Refuses more than [`TOOL_CALLS_MAX`] calls in a whole answer.
+pub(super) fn check_number(calls: usize) -> Result<(), Error> {
+    if calls > TOOL_CALLS_MAX {
+        return Err(too_large("number of tool calls", TOOL_CALLS_MAX));
+    }
+    Ok(())
+}
 
 /// A piece of a call. Empty texts count as missing.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +51,7 @@ impl Open {
     /// The arguments so far are a whole JSON object, so that more of them would break it.
     fn is_whole(&self) -> bool {
         self.arguments.trim_end().ends_with('}')
-            && serde_json::from_str::<Value>(&self.arguments).is_ok()
+            && serde_json::from_str::<IgnoredAny>(&self.arguments).is_ok()
     }
 }
 
@@ -219,6 +229,7 @@ mod tests {
             usage: Usage::UNKNOWN,
             request_id: None,
             model: None,
+            echo: None,
             warnings: Vec::new(),
         }));
         let response: Response = collect(events).unwrap();

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::json::parse;
 use crate::router;
 use crate::units::Tokens;
 
@@ -65,6 +66,8 @@ pub enum Message {
         text: String,
         /// The tools it asked for.
         tool_calls: Vec<ToolCall>,
+        /// [`Response::echo`] of the answer; `None` for a turn that no provider answered.
+        echo: Option<Echo>,
     },
     /// What a tool returned.
     Tool {
@@ -90,6 +93,7 @@ impl Message {
         Self::Assistant {
             text: response.text.clone(),
             tool_calls: response.tool_calls.clone(),
+            echo: response.echo.clone(),
         }
     }
 
@@ -140,9 +144,9 @@ impl ToolCall {
         if raw.trim().is_empty() {
             raw = "{}".to_owned();
         }
-        let arguments = match serde_json::from_str(&raw) {
+        let arguments = match parse(raw.as_bytes()) {
             Ok(Value::Object(object)) => object,
-            Ok(Value::String(inner)) => match serde_json::from_str(&inner) {
+            Ok(Value::String(inner)) => match parse(inner.as_bytes()) {
                 Ok(Value::Object(object)) => {
                     raw = inner;
                     object
@@ -178,7 +182,7 @@ fn marked(raw: &str) -> Map<String, Value> {
     object
 }
 
-/// Fields that go back to the provider with the call they came with, and to nobody else.
+/// Fields that go back to the provider with the call or the turn they came with, and to nobody else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Echo {
     /// [`Adapter::name`](super::Adapter::name) of the adapter that may send them.
@@ -285,6 +289,8 @@ pub enum Warning {
     ArgumentsNotJson,
     /// A call came without a tool name.
     UnnamedToolCall,
+    /// A call names a tool that was not offered. It is never taken for another one of a similar name.
+    UnofferedTool,
 }
 
 impl Warning {
@@ -295,6 +301,7 @@ impl Warning {
             Self::MalformedToolCall => "malformed_tool_call",
             Self::ArgumentsNotJson => "arguments_not_json",
             Self::UnnamedToolCall => "unnamed_tool_call",
+            Self::UnofferedTool => "unoffered_tool",
         }
     }
 }
@@ -318,6 +325,8 @@ pub struct Response {
     pub request_id: Option<String>,
     /// The model that says it answered.
     pub model: Option<String>,
+    /// What the provider wants back with the turn as a whole.
+    pub echo: Option<Echo>,
     /// What was odd.
     pub warnings: Vec<Warning>,
 }
@@ -334,6 +343,7 @@ impl Default for Response {
             usage: Usage::UNKNOWN,
             request_id: None,
             model: None,
+            echo: None,
             warnings: Vec::new(),
         }
     }
@@ -381,6 +391,8 @@ pub struct Finish {
     pub request_id: Option<String>,
     /// [`Response::model`].
     pub model: Option<String>,
+    /// [`Response::echo`].
+    pub echo: Option<Echo>,
     /// [`Response::warnings`].
     pub warnings: Vec<Warning>,
 }
@@ -420,6 +432,7 @@ impl Response {
             usage: self.usage,
             request_id: self.request_id,
             model: self.model,
+            echo: self.echo,
             warnings: self.warnings,
         }));
     }
@@ -481,6 +494,7 @@ impl Collector {
         response.usage = finish.usage;
         response.request_id = finish.request_id;
         response.model = finish.model;
+        response.echo = finish.echo;
         response.warnings = finish.warnings;
         note_malformed(&mut response);
         Some(response)

@@ -85,6 +85,14 @@ fn tallies_and_pairs_are_the_same_as_one_by_one() {
             "[cascade]\norder = [\"medium\", \"small\"]\nverifier.simulated = { accept_if_correct = 1.0, accept_if_wrong = 0.0 }\n",
         ),
         (
+            "checked",
+            "[cascade]\norder = [\"small\", \"medium\", \"large\"]\nverifier.exact = { text = \"yes\", simulate = { passes = \"yes\", fails = \"no\", pass_if_correct = 0.9, pass_if_wrong = 0.25 } }\n",
+        ),
+        (
+            "judged",
+            "[cascade]\norder = [\"small\", \"large\"]\nverifier.judge = { route = \"medium\", question = \"Right?\", simulate = { accept_if_correct = 0.9, accept_if_wrong = 0.25 } }\n",
+        ),
+        (
             "fallback",
             "[fixed]\nroute = \"small\"\nfallback = [\"large\"]\n",
         ),

@@ -142,6 +142,11 @@ fn stage(fidelity: Fidelity, faults: &Faults) -> Stage {
     }
 }
 
+/// Sockets are slower: here the first of the requests go through them, and `.ci/fidelity` sends all ten
+/// thousand with a quick build.
+#[cfg(feature = "live")]
+const OVER_SOCKETS: u64 = 1_000;
+
 /// The first line in which two traces differ, with what stands before it.
 fn assert_alike(one: &Results, other: &Results, what: &str) {
     for (a, b) in one.contestants.iter().zip(&other.contestants) {
@@ -231,5 +236,29 @@ fn with_faults_the_attempts_failures_and_waits_are_the_same_at_every_fidelity() 
             one.name
         );
         assert!(trace.waits > 0, "{}", one.name);
+    }
+}
+
+#[cfg(feature = "live")]
+#[test]
+fn over_sockets_the_attempts_failures_and_waits_are_the_same() {
+    let (catalogue, workload) = (given::routes(), given::workload("workloads/support.toml"));
+    let policies = everybody(&catalogue);
+    for faults in [Faults::default(), script(SCRIPT)] {
+        let wired = staged(
+            &catalogue,
+            &workload,
+            &policies,
+            OVER_SOCKETS,
+            Some(&stage(Fidelity::Wired, &faults)),
+        );
+        let loopback = staged(
+            &catalogue,
+            &workload,
+            &policies,
+            OVER_SOCKETS,
+            Some(&stage(Fidelity::Loopback, &faults)),
+        );
+        assert_alike(&wired, &loopback, "loopback");
     }
 }

@@ -7,7 +7,10 @@ mod explain_and_check;
 mod fidelity;
 mod given;
 mod intervals;
+mod judges;
 mod lesson;
+#[cfg(feature = "live")]
+mod live;
 mod program;
 mod readme;
 mod remarks;
@@ -32,12 +35,16 @@ mod serve_requests;
 #[cfg(feature = "live")]
 mod served;
 mod tidy;
+mod verifiers;
 mod wire_captured;
 mod wire_cases;
 mod wire_ends;
 mod wire_errors;
+mod wire_fuzz;
+mod wire_golden;
 mod wire_hostile;
 mod wire_requests;
+mod wire_serving;
 mod wire_sse;
 mod workload_bad_data;
 mod workload_recorded;

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use routelab::policy::{self, KINDS};
 use routelab::source::{Diagnostics, SourceFile};
+use routelab::verify::{CHECKS, Commands};
 use routelab::workload;
 
 use crate::given::{catalogue_of, project, routes};
@@ -60,6 +61,7 @@ fn blocks(text: &str) -> (Vec<Block>, String) {
 fn every_toml_block_can_be_read() {
     let catalogue = routes();
     let mut kinds = Vec::new();
+    let mut verifiers = Vec::new();
     for name in DOCUMENTS {
         for block in blocks(&document(name)).0 {
             if block.info != "toml" {
@@ -83,7 +85,13 @@ fn every_toml_block_can_be_read() {
                 "" => workload::bare("data.csv", Some(&file), &mut found).is_some(),
                 kind => {
                     kinds.push(kind.to_owned());
-                    policy::parse(&file, "p", &catalogue, &mut found).is_some()
+                    // Programs are read about, not run.
+                    let commands = Commands::OnlyRead;
+                    policy::parse_allowing(&file, "p", &catalogue, commands, &mut found)
+                        .is_some_and(|policy| {
+                            verifiers.extend(policy.spec.verifiers().iter().map(|v| v.name()));
+                            true
+                        })
                 }
             };
             assert!(
@@ -99,6 +107,10 @@ fn every_toml_block_can_be_read() {
             "no example of a policy of kind `{}`",
             kind.name
         );
+    }
+    for kind in CHECKS {
+        let shown = verifiers.contains(&kind.name);
+        assert!(shown, "no example of a `{}` verifier", kind.name);
     }
 }
 

@@ -171,7 +171,9 @@ fn captured_requests_of_real_clients_are_understood() {
             for message in messages {
                 match message {
                     Message::User { text } => assert!(!text.is_empty(), "{name}: silence"),
-                    Message::Assistant { text, tool_calls } => {
+                    Message::Assistant {
+                        text, tool_calls, ..
+                    } => {
                         assert!(!text.is_empty() || !tool_calls.is_empty(), "{name}");
                         for call in tool_calls {
                             assert_eq!(call.name, "get_weather", "{name}");

@@ -10,6 +10,7 @@ use routelab::wire::{
 use serde_json::{Value, json};
 
 use crate::wire_cases::read;
+use crate::wire_fuzz::bodies::check;
 
 /// Everything an adapter reads, on the same bytes.
 fn read_all(adapter: &dyn Adapter, bytes: &[u8]) {
@@ -24,29 +25,8 @@ fn read_all(adapter: &dyn Adapter, bytes: &[u8]) {
         let whole = read(adapter, &headers, [bytes], end);
         let single = read(adapter, &headers, bytes.chunks(1), end);
         assert_eq!(whole, single, "the cuts matter");
-        check_order(&whole.0, whole.1.is_ok());
+        check(&whole.0, &whole.1);
     }
-}
-
-/// The contract of a stream: calls start before their arguments, and there is one `Done`, at the end.
-fn check_order(events: &[StreamEvent], is_ok: bool) {
-    let mut started = Vec::new();
-    for (at, event) in events.iter().enumerate() {
-        match event {
-            StreamEvent::Text(text) | StreamEvent::Reasoning(text) => assert!(!text.is_empty()),
-            StreamEvent::ToolStart { index, id, .. } => {
-                assert!(!id.is_empty());
-                assert!(!started.contains(index), "started twice: {events:?}");
-                started.push(*index);
-            }
-            StreamEvent::ToolArgs { index, .. } => {
-                assert!(started.contains(index), "not started: {events:?}");
-            }
-            StreamEvent::Done(_) => assert_eq!(at, events.len() - 1),
-        }
-    }
-    let done = matches!(events.last(), Some(StreamEvent::Done(_)));
-    assert_eq!(done, is_ok);
 }
 
 /// A sound answer, request or error of an adapter, for spoiling.
@@ -82,11 +62,7 @@ fn sound(adapter: &dyn Adapter, which: usize) -> Vec<u8> {
     match which % 4 {
         0 => adapter.render(&answer).pieces.concat(),
         1 => adapter.render_stream(&answer).pieces.concat(),
-        2 => adapter
-            .build(&request, &target, true)
-            .body
-            .to_string()
-            .into_bytes(),
+        2 => adapter.build(&request, &target, true).body,
         _ => {
             let kind = FaultKind::ALL[which % FaultKind::ALL.len()];
             adapter.render_fault(kind, "x").1.to_string().into_bytes()
@@ -263,4 +239,243 @@ fn nothing_after_the_end_is_read() {
         assert_eq!(result, Ok(()));
         assert_eq!(collect(events).unwrap().text, "Hi");
     }
+}
+
+/// Pushes `piece` until the parser has had enough, at most `times` times.
+fn flood(
+    name: &str,
+    start: &[u8],
+    piece: &[u8],
+    times: usize,
+) -> (Vec<StreamEvent>, usize, Result<(), routelab::wire::Error>) {
+    let adapter = adapter(name).unwrap();
+    let mut parser = adapter.stream(&Headers::default());
+    let (mut handed_out, mut bytes) = (Vec::new(), 0);
+    let mut result = parser.push(start, &mut handed_out);
+    let mut events = Vec::new();
+    for _ in 0..times {
+        if result.is_err() {
+            break;
+        }
+        result = parser.push(piece, &mut events);
+        // The caller looks at the pieces and keeps their number only.
+        for event in events.drain(..) {
+            match event {
+                StreamEvent::Text(text) | StreamEvent::ToolArgs { text, .. } => bytes += text.len(),
+                other => handed_out.push(other),
+            }
+        }
+    }
+    (handed_out, bytes, result)
+}
+
+#[test]
+fn an_answer_without_end_is_stopped_at_the_documented_total() {
+    use routelab::wire::STREAM_BYTES_MAX;
+    let word = "word ".repeat(20_000);
+    let cases = [
+        (
+            "openai",
+            format!(
+                "data: {}\n\n",
+                json!({"choices": [{"index": 0, "delta": {"content": word}}]})
+            ),
+        ),
+        (
+            "gemini",
+            format!(
+                "data: {}\n\n",
+                json!({"candidates": [{"content": {"parts": [{"text": word}]}}]})
+            ),
+        ),
+        (
+            "anthropic",
+            format!(
+                "data: {}\n\n",
+                json!({"type": "content_block_delta", "delta": {"type": "text_delta", "text": word}})
+            ),
+        ),
+        (
+            "ollama",
+            format!("{}\n", json!({"message": {"content": word}, "done": false})),
+        ),
+    ];
+    for (name, frame) in cases {
+        let (_, bytes, result) = flood(name, b"", frame.as_bytes(), 2_000);
+        let error = result.expect_err(name);
+        assert_eq!(
+            (error.place, error.after_output),
+            (Place::TooLarge, true),
+            "{name}"
+        );
+        assert!(
+            bytes <= STREAM_BYTES_MAX && bytes > STREAM_BYTES_MAX / 2,
+            "{name}: {bytes}"
+        );
+    }
+}
+
+#[test]
+fn comments_and_empty_events_without_end_hold_nothing() {
+    let piece = [
+        ": keep-alive\n\n",
+        "event: ping\n\n",
+        "data:\n\n",
+        "id: 1\nretry: 5\n\n",
+    ]
+    .concat()
+    .repeat(1_000);
+    for name in ["openai", "anthropic", "gemini", "compatible"] {
+        // More bytes than any limit, so that nothing of them can have been counted or kept.
+        let times = 2 * routelab::wire::STREAM_BYTES_MAX / piece.len();
+        let (events, bytes, result) = flood(name, b"", piece.as_bytes(), times.min(500));
+        assert_eq!((events.len(), bytes, result), (0, 0, Ok(())), "{name}");
+    }
+}
+
+#[test]
+fn a_million_empty_calls_are_a_typed_error_streamed_or_not() {
+    let calls = |call: &str| vec![call; 1_000_000].join(",");
+    for (name, body) in [
+        (
+            "openai",
+            format!(
+                "{{\"choices\":[{{\"message\":{{\"tool_calls\":[{}]}}}}]}}",
+                calls("{\"function\":{}}")
+            ),
+        ),
+        (
+            "anthropic",
+            format!("{{\"content\":[{}]}}", calls("{\"type\":\"tool_use\"}")),
+        ),
+        (
+            "gemini",
+            format!(
+                "{{\"candidates\":[{{\"content\":{{\"parts\":[{}]}}}}]}}",
+                calls("{\"functionCall\":{}}")
+            ),
+        ),
+        (
+            "ollama",
+            format!(
+                "{{\"message\":{{\"tool_calls\":[{}]}},\"done\":true}}",
+                calls("{\"function\":{}}")
+            ),
+        ),
+    ] {
+        let adapter = adapter(name).unwrap();
+        let error = adapter
+            .parse(&Headers::default(), body.as_bytes())
+            .unwrap_err();
+        assert_eq!(error.place, Place::TooLarge, "{name}");
+    }
+    for (name, frame) in [
+        (
+            "openai",
+            json!({"choices": [{"delta": {"tool_calls": [{"function": {"name": "f"}, "id": "@"}]}}]}),
+        ),
+        (
+            "gemini",
+            json!({"candidates": [{"content": {"parts": [{"functionCall": {}}]}}]}),
+        ),
+        (
+            "anthropic",
+            json!({"type": "content_block_start", "content_block": {"type": "tool_use"}}),
+        ),
+    ] {
+        let frames: String = (0..2 * TOOL_CALLS_MAX)
+            .map(|n| {
+                format!(
+                    "data: {}\n\n",
+                    frame.to_string().replace('@', &n.to_string())
+                )
+            })
+            .collect();
+        let (_, _, result) = flood(name, b"", frames.as_bytes(), 1);
+        assert_eq!(result.unwrap_err().place, Place::TooLarge, "{name}");
+    }
+}
+
+#[test]
+fn huge_and_odd_indices_are_numbers_like_any_other() {
+    let frames: String = [json!(u64::MAX), json!(-1), json!(1e300), json!("7"), json!(null), json!(u64::MAX)]
+        .iter()
+        .enumerate()
+        .map(|(n, index)| {
+            let call = json!({"index": index, "id": format!("c{n}"), "function": {"name": "f", "arguments": "{}"}});
+            format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}))
+        })
+        .chain(["data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n".to_owned()])
+        .collect();
+    let adapter = adapter("compatible").unwrap();
+    let (events, result) = read(
+        &*adapter,
+        &Headers::default(),
+        [frames.as_bytes()],
+        End::Eof,
+    );
+    assert_eq!(result, Ok(()));
+    assert_eq!(collect(events).unwrap().tool_calls.len(), 6);
+    let blocks: String = (0..3)
+        .map(|_| json!({"type": "content_block_start", "index": u64::MAX, "content_block": {"type": "tool_use", "name": "f"}}))
+        .chain([json!({"type": "content_block_start", "content_block": {"type": "tool_use", "name": "f"}}), json!({"type": "message_stop"})])
+        .map(|event| format!("data: {event}\n\n"))
+        .collect();
+    let adapter = routelab::wire::adapter("anthropic").unwrap();
+    let (events, result) = read(
+        &*adapter,
+        &Headers::default(),
+        [blocks.as_bytes()],
+        End::Eof,
+    );
+    assert_eq!(result, Ok(()));
+    assert_eq!(collect(events).unwrap().tool_calls.len(), 4);
+}
+
+#[test]
+fn depth_is_an_error_or_passed_over_but_never_a_full_stack() {
+    let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let deep = deep(10_000);
+    let headers: Headers = [("anthropic-version", "2026-10-21")].into_iter().collect();
+    for kind in ADAPTERS {
+        let adapter = (kind.make)();
+        for body in [
+            deep.clone(),
+            format!("{{\"messages\":{deep},\"contents\":{deep}}}"),
+        ] {
+            let path = "/v1/models/m:generateContent";
+            let error = adapter
+                .parse_request(path, &headers, body.as_bytes())
+                .unwrap_err();
+            assert_eq!(error.status, Some(400), "{}", kind.name);
+            let error = adapter.parse(&headers, body.as_bytes()).unwrap_err();
+            assert_eq!(error.place, Place::Malformed, "{}", kind.name);
+            for frame in [format!("data: {body}\n\n"), format!("{body}\n")] {
+                let (events, result) = read(&*adapter, &headers, [frame.as_bytes()], End::Eof);
+                assert!(result.is_err() && events.is_empty(), "{}", kind.name);
+            }
+        }
+        let error = adapter.classify(400, &headers, deep.as_bytes(), Duration::ZERO);
+        assert_eq!(error.kind, FaultKind::InvalidRequest);
+    }
+    // Arguments are the model's own text: what cannot be read is kept and marked.
+    let call = ToolCall::new("i", "f", format!("{{\"a\":{deep}}}"));
+    assert!(call.is_malformed());
+}
+
+#[test]
+fn a_body_of_the_allowed_size_cannot_become_a_tree_of_any_size() {
+    let many = format!("{{\"choices\":[{}0]}}", "0,".repeat(2 << 20));
+    for kind in ADAPTERS {
+        let adapter = (kind.make)();
+        let error = adapter
+            .parse(&Headers::default(), many.as_bytes())
+            .unwrap_err();
+        assert!(
+            matches!(error.place, Place::TooLarge | Place::Malformed),
+            "{}",
+            kind.name
+        );
+    }
+    assert!(ToolCall::new("i", "f", many).is_malformed());
 }

@@ -6,7 +6,7 @@ use routelab::wire::{
 use serde_json::{Value, json};
 
 use crate::given::fixture;
-use crate::wire_cases::read;
+use crate::wire_cases::{read, sent};
 use crate::wire_ends::{TARGET, second_turn};
 
 #[test]
@@ -16,9 +16,10 @@ fn wa09_the_second_turn_is_the_lessons() {
         let expected = &golden[name];
         let built = adapter(name).unwrap().build(&second_turn(), &TARGET, false);
         assert_eq!(built.path, expected["path"], "{name}");
-        let keys: Vec<&String> = built.body.as_object().unwrap().keys().collect();
+        let body = sent(&built);
+        let keys: Vec<&String> = body.as_object().unwrap().keys().collect();
         assert_eq!(json!(keys), expected["keys"], "{name}");
-        let turns = built.body[expected["turns"].as_str().unwrap()]
+        let turns = body[expected["turns"].as_str().unwrap()]
             .as_array()
             .unwrap();
         // As text, so that the order of keys counts.
@@ -63,10 +64,11 @@ fn wa13_extras_reach_one_adapter_and_no_other() {
             let with = adapter.build(&request, &TARGET, false);
             let without = adapter.build(&second_turn(), &TARGET, false);
             if other.name == kind.name {
-                assert_eq!(with.body["reasoning_effort"], "low");
-                assert_eq!(with.body["generationConfig"]["seed"], 7);
+                let body = sent(&with);
+                assert_eq!(body["reasoning_effort"], "low");
+                assert_eq!(body["generationConfig"]["seed"], 7);
                 if other.name == "gemini" {
-                    assert_eq!(with.body["generationConfig"]["maxOutputTokens"], 100);
+                    assert_eq!(body["generationConfig"]["maxOutputTokens"], 100);
                 }
             } else {
                 assert_eq!(
@@ -87,7 +89,7 @@ fn sampling_parameters_are_not_sent_to_versions_that_refuse_them() {
         top_p: Some(0.9),
         ..second_turn()
     };
-    for (version, sent) in [
+    for (version, allowed) in [
         ("2023-06-01", true),
         ("2026-10-21", false),
         ("2027-01-01", false),
@@ -98,13 +100,13 @@ fn sampling_parameters_are_not_sent_to_versions_that_refuse_them() {
         };
         let built = adapter.build(&request, &TARGET, false);
         assert_eq!(built.headers.get("anthropic-version"), Some(version));
-        assert_eq!(built.body.get("temperature").is_some(), sent, "{version}");
-        assert_eq!(built.body.get("top_p").is_some(), sent, "{version}");
+        let mut body = sent(&built);
+        assert_eq!(body.get("temperature").is_some(), allowed, "{version}");
+        assert_eq!(body.get("top_p").is_some(), allowed, "{version}");
         // The stand-in holds clients to it.
-        let mut body = built.body;
         body["temperature"] = 1.0.into();
         let read = adapter.parse_request("", &built.headers, body.to_string().as_bytes());
-        assert_eq!(read.is_ok(), sent, "{version}");
+        assert_eq!(read.is_ok(), allowed, "{version}");
     }
 }
 
@@ -119,10 +121,7 @@ fn what_belongs_to_one_provider_goes_back_to_it_alone() {
         });
     }
     for kind in ADAPTERS {
-        let body = (kind.make)()
-            .build(&request, &TARGET, false)
-            .body
-            .to_string();
+        let body = sent(&(kind.make)().build(&request, &TARGET, false)).to_string();
         assert_eq!(
             body.contains("c2lnLTE="),
             kind.name == "gemini",
@@ -188,15 +187,12 @@ fn signed_thinking_goes_back_before_its_calls_and_to_nobody_else() {
         ],
         ..Request::default()
     };
-    let sent = adapter.build(&request, &TARGET, false).body;
-    assert_eq!(sent["messages"][1]["content"], body["content"]);
+    let next = sent(&adapter.build(&request, &TARGET, false));
+    assert_eq!(next["messages"][1]["content"], body["content"]);
     for kind in ADAPTERS.iter().filter(|kind| kind.name != "anthropic") {
-        let sent = (kind.make)()
-            .build(&request, &TARGET, false)
-            .body
-            .to_string();
+        let next = sent(&(kind.make)().build(&request, &TARGET, false)).to_string();
         assert!(
-            !sent.contains("c2ln") && !sent.contains("Let me look"),
+            !next.contains("c2ln") && !next.contains("Let me look"),
             "{}",
             kind.name
         );

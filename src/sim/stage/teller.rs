@@ -173,9 +173,7 @@ impl<'a> Theatre<'a> {
     fn by_bytes(&self, sent: &Sent<'_>) -> Seen {
         let adapter = self.adapter(sent.route);
         let outgoing = self.outgoing(sent);
-        let body = outgoing.body.to_string();
-        let asked = match adapter.parse_request(&outgoing.path, &outgoing.headers, body.as_bytes())
-        {
+        let asked = match adapter.parse_request(&outgoing.path, &outgoing.headers, &outgoing.body) {
             Ok(asked) => asked,
             // The stand-in refuses what our own adapter wrote.
             Err(error) => {

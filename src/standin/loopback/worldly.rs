@@ -10,14 +10,13 @@ use crate::standin::world::{
 use crate::wire::{Message, Response};
 
 /// Requests are named by [`REQUEST_HEADER`]. Without it the last words of the user pick one, always the
-/// same for the same words; numbers beyond the workload begin again at its start. Models and routes that
-/// the workload does not know get the answer of [`scripted`].
+/// same for the same words. Requests, models and routes that the workload does not know get the answer of [`scripted`].
 impl Model for World {
     fn answer(&self, asked: &Asked<'_>) -> Response {
         let header = |name| asked.headers.get(name);
         let number = match header(REQUEST_HEADER) {
             Some(_) => asked.number,
-            None => number_of_words(&asked.incoming.request.messages),
+            None => number_of_words(&asked.incoming.request.messages) % self.workload.len().max(1),
         };
         let name = header(ROUTE_HEADER).unwrap_or(&asked.incoming.model);
         let replicate = header(REPLICATE_HEADER).and_then(|text| text.parse().ok());
@@ -25,7 +24,7 @@ impl Model for World {
         World::answer(
             self,
             name,
-            number % self.workload.len().max(1),
+            number,
             replicate.unwrap_or(self.key.replicate),
             verifier,
             header(JUDGED_HEADER),

@@ -39,13 +39,24 @@ pub(in crate::wire) fn parse_request(headers: &Headers, body: &[u8]) -> Result<I
         top_p: body.get("top_p").and_then(Value::as_f64),
         ..Request::default()
     };
+    let mut media_parts = 0;
     for turn in turns {
         let content = turn.get("content").unwrap_or(&Value::Null);
-        match text(turn, "role").unwrap_or("") {
+        let role = text(turn, "role").unwrap_or("");
+        if version >= WITHOUT_SAMPLING
+            && let Some(what) = no_longer_accepted(role, content)
+        {
+            return Err(refuse(&format!(
+                "messages: {what} not accepted in version {version}"
+            )));
+        }
+        media_parts += media(content);
+        match role {
             "user" => user(content, &mut request.messages),
             "assistant" => request.messages.push(Message::Assistant {
                 text: words_of(content),
                 tool_calls: list(turn, "content").iter().filter_map(call).collect(),
+                echo: None,
             }),
             other => return Err(refuse(&format!("messages: unexpected role '{other}'"))),
         }
@@ -54,7 +65,48 @@ pub(in crate::wire) fn parse_request(headers: &Headers, body: &[u8]) -> Result<I
         model: super::model(&body)?,
         stream: body.get("stream").and_then(Value::as_bool) == Some(true),
         request,
+        media_parts,
     })
+}
+
+/// What version 2026-10-21 refuses in a turn and earlier ones took (its release notes).
+fn no_longer_accepted(role: &str, content: &Value) -> Option<&'static str> {
+    let blocks = content.as_array().map_or(&[][..], Vec::as_slice);
+    let of_type = |block: &&Value, type_| text(block, "type") == Some(type_);
+    match role {
+        "assistant" => blocks
+            .iter()
+            .any(|block| of_type(&block, "document"))
+            .then_some("`document` blocks in assistant turns are"),
+        "user" => blocks
+            .iter()
+            .filter(|block| of_type(block, "text"))
+            .any(|block| !list(block, "citations").is_empty())
+            .then_some("citations in user text are"),
+        _ => None,
+    }
+}
+
+/// Types of blocks that are read, or that only repeat what ran at the provider.
+const READ_BLOCKS: &[&str] = &[
+    "text",
+    "tool_use",
+    "tool_result",
+    "thinking",
+    "redacted_thinking",
+    "server_tool_use",
+];
+
+/// Pictures, documents and the like, in a turn and in the results of tools in it.
+fn media(content: &Value) -> usize {
+    let inside = content
+        .as_array()
+        .map_or(&[][..], Vec::as_slice)
+        .iter()
+        .filter(|block| text(block, "type") == Some("tool_result"))
+        .filter_map(|block| block.get("content"))
+        .map(|content| super::media_parts(content, READ_BLOCKS));
+    super::media_parts(content, READ_BLOCKS) + inside.sum::<usize>()
 }
 
 fn tool(tool: &Value) -> Option<ToolSpec> {

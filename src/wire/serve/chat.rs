@@ -9,12 +9,13 @@ use super::{
 use crate::router::FaultKind;
 use crate::wire::error::Error;
 use crate::wire::json::{field, joined, label, list, text};
+use crate::wire::percent;
 use crate::wire::types::{Message, OUTPUT_CAP_DEFAULT, Request, Stop, ToolCall, Usage};
 
 /// The creation time of every answer: a stand-in has no clock.
 const CREATED: u64 = 0;
 
-pub(in crate::wire) fn parse_request(body: &[u8]) -> Result<Incoming, Error> {
+pub(in crate::wire) fn parse_request(path: &str, body: &[u8]) -> Result<Incoming, Error> {
     let body = super::received(body)?;
     let turns = list(&body, "messages");
     if turns.is_empty() {
@@ -33,7 +34,12 @@ pub(in crate::wire) fn parse_request(body: &[u8]) -> Result<Incoming, Error> {
         top_p: body.get("top_p").and_then(Value::as_f64),
         ..Request::default()
     };
+    let mut media_parts = 0;
     for turn in turns {
+        media_parts += super::media_parts(
+            turn.get("content").unwrap_or(&Value::Null),
+            &["text", "refusal", "thinking"],
+        );
         let said = joined(turn.get("content").unwrap_or(&Value::Null));
         match text(turn, "role").unwrap_or("") {
             // `developer` is the newer name of `system`.
@@ -47,6 +53,7 @@ pub(in crate::wire) fn parse_request(body: &[u8]) -> Result<Incoming, Error> {
             "assistant" => request.messages.push(Message::Assistant {
                 text: said,
                 tool_calls: list(turn, "tool_calls").iter().filter_map(call).collect(),
+                echo: None,
             }),
             "tool" => {
                 let id = label(turn, "tool_call_id")
@@ -61,10 +68,22 @@ pub(in crate::wire) fn parse_request(body: &[u8]) -> Result<Incoming, Error> {
         }
     }
     Ok(Incoming {
-        model: super::model(&body)?,
+        model: model(path, &body)?,
         stream: body.get("stream").and_then(Value::as_bool) == Some(true),
         request,
+        media_parts,
     })
+}
+
+/// The model: named in the body, or on Azure by the deployment in
+/// `/openai/deployments/{deployment}/chat/completions`, where the body need not repeat it.
+fn model(path: &str, body: &Value) -> Result<String, Error> {
+    let deployment = || {
+        let (_, below) = path.split_once("/deployments/")?;
+        let (name, _) = below.split_once('/')?;
+        percent::decode(name).filter(|name| !name.is_empty())
+    };
+    super::model(body).or_else(|error| deployment().ok_or(error))
 }
 
 fn call(call: &Value) -> Option<ToolCall> {

@@ -9,11 +9,12 @@ use super::{
 use crate::router::FaultKind;
 use crate::units::Tokens;
 use crate::wire::error::Error;
-use crate::wire::gemini::{NAME, call_of};
+use crate::wire::gemini::{NAME, SIGNATURE, call_of, is_thought, signed, signed_text};
 use crate::wire::json::{either, field, joined, label, list, sum, text};
+use crate::wire::percent;
 use crate::wire::tools::made_up_id;
 use crate::wire::types::{
-    Message, OUTPUT_CAP_DEFAULT, Request, Response, Stop, ToolCall, ToolSpec, Usage,
+    Echo, Message, OUTPUT_CAP_DEFAULT, Request, Response, Stop, ToolCall, ToolSpec, Usage,
 };
 
 pub(in crate::wire) fn parse_request(path: &str, body: &[u8]) -> Result<Incoming, Error> {
@@ -43,8 +44,10 @@ pub(in crate::wire) fn parse_request(path: &str, body: &[u8]) -> Result<Incoming
         top_p: either(config, "topP", "top_p").and_then(Value::as_f64),
         ..Request::default()
     };
+    let mut media_parts = 0;
     for turn in turns {
         let parts = list(turn, "parts");
+        media_parts += parts.iter().filter(|part| is_media(part)).count();
         match text(turn, "role").unwrap_or("user") {
             "user" | "function" | "tool" => user(parts, &mut request.messages),
             "model" => {
@@ -58,6 +61,7 @@ pub(in crate::wire) fn parse_request(path: &str, body: &[u8]) -> Result<Incoming
         model,
         stream,
         request,
+        media_parts,
     })
 }
 
@@ -66,11 +70,12 @@ fn asked(path: &str) -> Option<(String, bool)> {
     let path = path.split('?').next()?;
     let (_, last) = path.rsplit_once("/models/")?;
     let (model, method) = last.rsplit_once(':')?;
-    match method {
-        "generateContent" => Some((model.to_owned(), false)),
-        "streamGenerateContent" => Some((model.to_owned(), true)),
-        _ => None,
-    }
+    let stream = match method {
+        "generateContent" => false,
+        "streamGenerateContent" => true,
+        _ => return None,
+    };
+    Some((percent::decode(model)?, stream))
 }
 
 fn tool(tool: &Value) -> Option<ToolSpec> {
@@ -84,10 +89,26 @@ fn tool(tool: &Value) -> Option<ToolSpec> {
     })
 }
 
+/// A picture, sound or file, inline or by address.
+fn is_media(part: &Value) -> bool {
+    either(part, "inlineData", "inline_data")
+        .or_else(|| either(part, "fileData", "file_data"))
+        .is_some()
+}
+
+/// What the last signed part of text in a turn of the model's brought.
+fn echo_of(parts: &[Value]) -> Option<Echo> {
+    parts
+        .iter()
+        .rev()
+        .filter(|part| !is_thought(part) && call_of(part).is_none())
+        .find_map(signed_text)
+}
+
 fn said(parts: &[Value]) -> String {
     parts
         .iter()
-        .filter(|part| part.get("thought").and_then(Value::as_bool) != Some(true))
+        .filter(|part| !is_thought(part))
         .filter_map(|part| text(part, "text"))
         .collect()
 }
@@ -109,6 +130,7 @@ fn assistant(parts: &[Value], turn: usize) -> Message {
     Message::Assistant {
         text: said(parts),
         tool_calls,
+        echo: echo_of(parts),
     }
 }
 
@@ -188,6 +210,16 @@ fn object(answer: &Answer<'_>, parts: Vec<Value>, last: bool) -> Value {
     body
 }
 
+/// The text of an answer: the start that is not signed, and the part that is.
+fn said_parts(response: &Response) -> (&str, Option<Value>) {
+    let text = response.text.as_str();
+    let Some((end, signature)) = signed(text, response.echo.as_ref()) else {
+        return (text, None);
+    };
+    let part = json!({ "text": end, SIGNATURE: signature });
+    (&text[..text.len() - end.len()], Some(part))
+}
+
 fn call_parts(response: &Response) -> impl Iterator<Item = Value> {
     response.tool_calls.iter().map(|call| {
         let mut part = Map::new();
@@ -198,8 +230,8 @@ fn call_parts(response: &Response) -> impl Iterator<Item = Value> {
             inner["id"] = id.clone();
         }
         part.insert("functionCall".into(), inner);
-        if let Some(signature) = echo.and_then(|echo| echo.fields.get("thoughtSignature")) {
-            part.insert("thoughtSignature".into(), signature.clone());
+        if let Some(signature) = echo.and_then(|echo| echo.fields.get(SIGNATURE)) {
+            part.insert(SIGNATURE.into(), signature.clone());
         }
         Value::Object(part)
     })
@@ -211,9 +243,11 @@ pub(in crate::wire) fn render(answer: &Answer<'_>) -> Reply {
     if !response.reasoning.is_empty() {
         parts.push(json!({ "text": response.reasoning, "thought": true }));
     }
-    if !response.text.is_empty() {
-        parts.push(json!({ "text": response.text }));
+    let (start, end) = said_parts(response);
+    if !start.is_empty() {
+        parts.push(json!({ "text": start }));
     }
+    parts.extend(end);
     parts.extend(call_parts(response));
     Reply::whole(Vec::new(), &object(answer, parts, true))
 }
@@ -223,7 +257,9 @@ pub(in crate::wire) fn render_stream(answer: &Answer<'_>) -> Reply {
     let mut parts: Vec<Value> = words(&response.reasoning)
         .map(|piece| json!({ "text": piece, "thought": true }))
         .collect();
-    parts.extend(words(&response.text).map(|piece| json!({ "text": piece })));
+    let (start, end) = said_parts(response);
+    parts.extend(words(start).map(|piece| json!({ "text": piece })));
+    parts.extend(end);
     parts.extend(call_parts(response));
     let last = parts.pop();
     let mut pieces: Vec<Vec<u8>> = parts

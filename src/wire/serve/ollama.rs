@@ -26,7 +26,9 @@ pub(in crate::wire) fn parse_request(body: &[u8]) -> Result<Incoming, Error> {
         top_p: options.get("top_p").and_then(Value::as_f64),
         ..Request::default()
     };
+    let mut media_parts = 0;
     for turn in list(&body, "messages") {
+        media_parts += list(turn, "images").len();
         let said = joined(turn.get("content").unwrap_or(&Value::Null));
         match text(turn, "role").unwrap_or("") {
             "system" => request.system.push_str(&said),
@@ -47,6 +49,7 @@ pub(in crate::wire) fn parse_request(body: &[u8]) -> Result<Incoming, Error> {
                 request.messages.push(Message::Assistant {
                     text: said,
                     tool_calls: tool_calls.collect(),
+                    echo: None,
                 });
             }
             "tool" => {
@@ -69,6 +72,7 @@ pub(in crate::wire) fn parse_request(body: &[u8]) -> Result<Incoming, Error> {
         // Streaming is what happens if nothing is said.
         stream: body.get("stream").and_then(Value::as_bool) != Some(false),
         request,
+        media_parts,
     })
 }
 
