@@ -79,6 +79,7 @@ fn run(inputs: &Inputs, requests: u64, controls: bool) -> sim::Results {
         replicates: 1,
         baseline: None,
         controls,
+        stage: None,
     };
     let stop = AtomicBool::new(false);
     sim::run(&experiment, &mut Diagnostics::default(), &|_| {}, &stop)

@@ -63,7 +63,7 @@ enum Colour {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run policies on the same traffic and compare cost, accuracy and reliability.
-    Compare(compare::Arguments),
+    Compare(Box<compare::Arguments>),
     /// Read workloads, policies and route catalogues, and say everything that is wrong with them.
     Check(check::Arguments),
     /// Say why one request goes where it goes under each policy, step by step.
