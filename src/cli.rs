@@ -9,6 +9,8 @@ mod compare;
 mod explain;
 mod inputs;
 mod screen;
+#[cfg(feature = "live")]
+mod serve;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -61,7 +63,7 @@ enum Colour {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run policies on the same traffic and compare cost, accuracy and reliability.
-    Compare(compare::Arguments),
+    Compare(Box<compare::Arguments>),
     /// Read workloads, policies and route catalogues, and say everything that is wrong with them.
     Check(check::Arguments),
     /// Say why one request goes where it goes under each policy, step by step.
@@ -69,6 +71,9 @@ enum Command {
     /// Ask one question through a policy, live, and show every attempt it took.
     #[cfg(feature = "live")]
     Call(call::Arguments),
+    /// Serve stand-ins for providers on this machine, with scripted faults, for any client or gateway.
+    #[cfg(feature = "live")]
+    Serve(serve::Arguments),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -103,6 +108,8 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Command::Explain(command) => explain::run(&command, &screen),
         #[cfg(feature = "live")]
         Command::Call(command) => call::run(&command, &screen),
+        #[cfg(feature = "live")]
+        Command::Serve(command) => serve::run(&command, &screen),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "routelab", &mut script);

@@ -173,7 +173,7 @@ pub(crate) fn ask(server: &Server, dialect: &str, out: &Outgoing, patience: Dura
         "POST",
         &format!("/{prefix}{}", out.path),
         &headers,
-        out.body.to_string().as_bytes(),
+        &out.body,
         patience,
     )
 }

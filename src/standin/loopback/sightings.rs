@@ -63,6 +63,10 @@ pub(super) struct Sightings {
 }
 
 impl Sightings {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "when a request came is what the log is for; no result depends on it"
+    )]
     pub(super) fn new(log: Log, bodies: bool) -> Self {
         Self {
             log,

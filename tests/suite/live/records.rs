@@ -306,8 +306,7 @@ async fn tracing_events_have_the_conventions_names() {
         tracing::subscriber::with_default(fields.clone(), || {
             routelab::live::Hook::attempt(&Tracing, attempt);
         });
-        let kept = fields.0.lock().unwrap().clone();
-        kept
+        fields.0.lock().unwrap().clone()
     };
     let answered = fields_of(&attempts[0]);
     let value = |fields: &[(String, String)], name: &str| {
