@@ -26,6 +26,7 @@ mod ollama;
 mod openai;
 pub mod overflow;
 mod percent;
+mod pull;
 mod serve;
 pub mod sse;
 mod stream;

@@ -6,7 +6,6 @@
 
 mod turns;
 
-use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::error::Error;
@@ -14,7 +13,7 @@ use super::json::{field, greater, sum, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, too_large};
 use super::tools::{Fragment, check_number, made_up_id};
-use super::typed::{self, Text, object};
+use super::typed::{self, Skip, Text, object};
 use super::types::{Echo, Request, Response, Stop, ToolCall, Usage, note_malformed};
 use super::write;
 use super::{
@@ -198,7 +197,7 @@ object! {
         content: Vec<PlainBlock<'de>> = "content",
         stop_reason: Text<'de> = "stop_reason",
         usage: PlainUsage = "usage",
-        error: IgnoredAny = "error",
+        error: Skip = "error",
     }
 }
 
@@ -230,7 +229,7 @@ object! {
     'de PlainEvent<'de> {
         type_: Text<'de> = "type",
         delta: PlainDelta<'de> = "delta",
-        error: IgnoredAny = "error",
+        error: Skip = "error",
     }
 }
 
@@ -243,13 +242,15 @@ object! {
 
 /// What [`whole`] says of a body of everyday shape, and `None` of any other.
 pub(super) fn short(body: &[u8]) -> Option<Response> {
-    typed::read(body).and_then(plain)
+    let mut answer = Plain::default();
+    typed::read(&mut answer, body)?;
+    plain(&mut answer)
 }
 
 /// A whole answer of everyday shape: text and nothing else. It means what [`whole`] says.
-fn plain(body: Plain<'_>) -> Option<Response> {
+fn plain(body: &mut Plain<'_>) -> Option<Response> {
     let mut said: Option<String> = None;
-    for block in body.content.filter(|_| body.error.is_none())? {
+    for block in body.content.take().filter(|_| body.error.is_none())? {
         if Text::filled(&block.type_) != Some("text") {
             return None;
         }
@@ -259,7 +260,7 @@ fn plain(body: Plain<'_>) -> Option<Response> {
             (Some(_), None) => {}
         }
     }
-    let usage = body.usage.unwrap_or_default();
+    let usage = body.usage.take().unwrap_or_default();
     let counters = Counters {
         input: typed::tokens(usage.input),
         cache_write: typed::tokens(usage.cache_write),
@@ -267,13 +268,13 @@ fn plain(body: Plain<'_>) -> Option<Response> {
         output: typed::tokens(usage.output),
         reasoning: typed::tokens(usage.details.unwrap_or_default().reasoning),
     };
-    let raw_stop = Text::kept(body.stop_reason);
+    let raw_stop = Text::kept(body.stop_reason.take());
     Some(Response {
         text: said.unwrap_or_default(),
         usage: counters.usage(),
         stop: raw_stop.as_deref().map_or(Stop::Other, stop_of),
         raw_stop,
-        model: Text::kept(body.model),
+        model: Text::kept(body.model.take()),
         ..Response::default()
     })
 }
@@ -555,11 +556,12 @@ impl Dialect for Events {
         Ok(if self.stopped { Flow::Last } else { Flow::More })
     }
 
-    fn short(&mut self, name: &str, event: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
+    fn short(&mut self, name: &str, data: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
         if !matches!(name, "" | "content_block_delta") {
             return None;
         }
-        let event: PlainEvent<'_> = typed::read(event.as_bytes())?;
+        let mut event = PlainEvent::default();
+        typed::read(&mut event, data.as_bytes())?;
         let is_delta = Text::filled(&event.type_).unwrap_or(name) == "content_block_delta";
         let delta = event.delta.filter(|_| is_delta && event.error.is_none())?;
         if Text::filled(&delta.type_) != Some("text_delta") || self.stopped {

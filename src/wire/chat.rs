@@ -3,14 +3,13 @@
 //! Source: OpenAI's OpenAPI 2.3.0 and its API reference (November 2026). Reading is tolerant of what
 //! compatible servers send in either adapter; the adapters differ in what they build.
 
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::error::Error;
 use super::json::{field, joined, label, latest, list, text, tokens};
 use super::stream::{Dialect, Flow, Sink, malformed};
 use super::tools::{Fragment, TOOL_CALLS_MAX, check_number, made_up_id};
-use super::typed::{self, AtMostOne, Text, object};
+use super::typed::{self, AtMostOne, Skip, Text, object};
 use super::types::{Message, Request, Response, Stop, ToolCall, ToolSpec, Usage, note_malformed};
 use super::write::{self, List, Object};
 use super::{Headers, Outgoing, Target, bearer, classify, document, outgoing};
@@ -226,7 +225,7 @@ object! {
         model: Text<'de> = "model",
         choices: AtMostOne<PlainChoice<'de>> = "choices",
         usage: PlainUsage = "usage",
-        error: IgnoredAny = "error",
+        error: Skip = "error",
     }
 }
 
@@ -246,7 +245,7 @@ object! {
         reasoning_content: Text<'de> = "reasoning_content",
         reasoning: Text<'de> = "reasoning",
         tool_calls: Vec<PlainCall<'de>> = "tool_calls",
-        function_call: IgnoredAny = "function_call",
+        function_call: Skip = "function_call",
     }
 }
 
@@ -283,24 +282,25 @@ object! {
     }
 }
 
-fn plain_usage(usage: Option<PlainUsage>) -> Usage {
+fn plain_usage(usage: Option<&PlainUsage>) -> Usage {
     let Some(usage) = usage else {
         return Usage::UNKNOWN;
     };
-    let prompt = usage.prompt.unwrap_or_default();
+    let prompt = usage.prompt.as_ref();
+    let completion = usage.completion.as_ref();
     Usage {
         input: typed::tokens(usage.input),
         output: typed::tokens(usage.output),
-        cached: typed::tokens(prompt.cached.or(usage.cache_hits)),
-        cache_write: typed::tokens(prompt.cache_write),
-        reasoning: typed::tokens(usage.completion.unwrap_or_default().reasoning),
+        cached: typed::tokens(prompt.and_then(|part| part.cached).or(usage.cache_hits)),
+        cache_write: typed::tokens(prompt.and_then(|part| part.cache_write)),
+        reasoning: typed::tokens(completion.and_then(|part| part.reasoning)),
     }
 }
 
 impl<'de> Plain<'de> {
     /// The one choice; `None` inside for an answer without any.
-    fn choice(&mut self) -> Option<Option<PlainChoice<'de>>> {
-        let choice = self.choices.take()?.0;
+    fn choice(&mut self) -> Option<Option<&mut PlainChoice<'de>>> {
+        let choice = self.choices.as_mut()?.0.as_mut();
         let index = choice.as_ref().and_then(|choice| choice.index);
         (self.error.is_none() && index.unwrap_or(0) == 0).then_some(choice)
     }
@@ -340,14 +340,20 @@ impl PlainCall<'_> {
 
 /// What [`whole`] says of a body of everyday shape, and `None` of any other.
 pub(super) fn short(body: &[u8]) -> Option<Response> {
-    typed::read(body).and_then(plain)
+    let mut answer = Plain::default();
+    typed::read(&mut answer, body)?;
+    plain(&mut answer)
 }
 
 /// A whole answer of everyday shape. It means what [`whole`] says.
-fn plain(mut body: Plain<'_>) -> Option<Response> {
-    let mut choice = body.choice()??;
-    let mut message = choice.message.take().filter(PlainMessage::is_plain)?;
-    let salt = Text::filled(&body.id).unwrap_or("");
+fn plain(body: &mut Plain<'_>) -> Option<Response> {
+    let id = body.id.take();
+    let salt = Text::filled(&id).unwrap_or("");
+    let usage = plain_usage(body.usage.as_ref());
+    let model = Text::kept(body.model.take());
+    let choice = body.choice()??;
+    let reason = Text::kept(choice.finish_reason.take());
+    let message = choice.message.as_mut().filter(|said| said.is_plain())?;
     let fragments = message.tool_calls.take().unwrap_or_default().into_iter();
     let tool_calls = calls(salt, fragments.map(PlainCall::fragment));
     let (said, thought) = message.words();
@@ -355,9 +361,9 @@ fn plain(mut body: Plain<'_>) -> Option<Response> {
         Text::kept(said).unwrap_or_default(),
         Text::kept(thought).unwrap_or_default(),
         tool_calls,
-        Text::kept(choice.finish_reason),
-        plain_usage(body.usage),
-        Text::kept(body.model),
+        reason,
+        usage,
+        model,
     ))
 }
 
@@ -490,26 +496,31 @@ impl Dialect for Chunks {
     }
 
     fn short(&mut self, name: &str, chunk: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
-        let mut chunk: Plain<'_> = typed::read(chunk.as_bytes())?;
+        let mut plain = Plain::default();
+        typed::read(&mut plain, chunk.as_bytes())?;
         if name == "error" {
             return None;
         }
-        let choice = chunk.choice()?;
-        let (mut delta, reason) = match choice {
-            Some(choice) => (choice.delta.or(choice.message), choice.finish_reason),
+        let (id, model) = (plain.id.take(), plain.model.take());
+        let usage = plain_usage(plain.usage.as_ref());
+        let (delta, reason) = match plain.choice()? {
+            Some(choice) => {
+                let delta = choice.delta.as_mut().or(choice.message.as_mut());
+                (delta, choice.finish_reason.take())
+            }
             None => (None, None),
         };
         if delta.as_ref().is_some_and(|delta| !delta.is_plain()) {
             return None;
         }
         if sink.salt.is_empty() {
-            sink.salt = Text::kept(chunk.id).unwrap_or_default();
+            sink.salt = Text::kept(id).unwrap_or_default();
         }
         if sink.model.is_none() {
-            sink.model = Text::kept(chunk.model);
+            sink.model = Text::kept(model);
         }
-        count(plain_usage(chunk.usage), sink);
-        if let Some(delta) = &mut delta {
+        count(usage, sink);
+        if let Some(delta) = delta {
             let calls = delta.tool_calls.take().unwrap_or_default();
             let (said, thought) = delta.words();
             sink.reasoning(Text::filled(&thought).unwrap_or(""));

@@ -6,7 +6,6 @@
 
 mod turns;
 
-use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::error::Error;
@@ -14,7 +13,7 @@ use super::json::{either, field, latest, list, sum, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed};
 use super::tools::{check_number, made_up_id};
-use super::typed::{self, AtMostOne, Text, object};
+use super::typed::{self, AtMostOne, Skip, Text, object};
 use super::types::{Echo, Request, Response, Stop, ToolCall, Usage, Warning, note_malformed};
 use super::{Adapter, Headers, Outgoing, Target, classify, document, outgoing, percent, write};
 use crate::router::FaultKind;
@@ -313,8 +312,8 @@ object! {
         usage: PlainUsage = "usageMetadata",
         id: Text<'de> = "responseId",
         model: Text<'de> = "modelVersion",
-        feedback: IgnoredAny = "promptFeedback",
-        error: IgnoredAny = "error",
+        feedback: Skip = "promptFeedback",
+        error: Skip = "error",
     }
     not "usage_metadata" | "response_id" | "model_version" | "prompt_feedback"
 }
@@ -381,16 +380,18 @@ impl<'de> Plain<'de> {
 
 /// What [`whole`] says of a body of everyday shape, and `None` of any other.
 pub(super) fn short(body: &[u8]) -> Option<Response> {
-    typed::read(body).and_then(plain)
+    let mut answer = Plain::default();
+    typed::read(&mut answer, body)?;
+    plain(&mut answer)
 }
 
 /// A whole answer of everyday shape: one candidate of text. It means what [`whole`] says.
-fn plain(mut body: Plain<'_>) -> Option<Response> {
+fn plain(body: &mut Plain<'_>) -> Option<Response> {
     let candidate = body.candidate()?;
     let mut response = Response {
         usage: body.usage(),
-        request_id: body.id.map(|id| id.0.into_owned()),
-        model: body.model.map(|model| model.0.into_owned()),
+        request_id: body.id.take().map(|id| id.0.into_owned()),
+        model: body.model.take().map(|model| model.0.into_owned()),
         ..Response::default()
     };
     for part in candidate
@@ -435,14 +436,15 @@ fn count(usage: Usage, sink: &mut Sink) {
 
 impl Dialect for Chunks {
     fn short(&mut self, name: &str, chunk: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
-        let mut chunk: Plain<'_> = typed::read(chunk.as_bytes())?;
-        let candidate = chunk.candidate()?;
+        let mut plain = Plain::default();
+        typed::read(&mut plain, chunk.as_bytes())?;
+        let candidate = plain.candidate()?;
         let raw = Text::filled(&candidate.finish_reason);
         if name == "error" || raw.is_some_and(|raw| MALFORMED_CALL.contains(&raw)) {
             return None;
         }
-        let usage = chunk.usage();
-        if let Some(id) = chunk.id {
+        let usage = plain.usage();
+        if let Some(id) = plain.id.take() {
             if sink.salt.is_empty() {
                 sink.salt = id.0.clone().into_owned();
             }
@@ -450,7 +452,7 @@ impl Dialect for Chunks {
                 sink.request_id = Some(id.0.into_owned());
             }
         }
-        if let Some(model) = chunk.model
+        if let Some(model) = plain.model.take()
             && sink.model.as_deref() != Some(&model.0)
         {
             sink.model = Some(model.0.into_owned());

@@ -3,7 +3,6 @@
 //! Source: `docs/api.md` of Ollama (November 2026). Arguments of calls are objects, calls have no ids,
 //! results are matched by `tool_name`, and a stream ends with an object whose `done` is true.
 
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::chat;
@@ -12,7 +11,7 @@ use super::json::{field, label, list, text, tokens};
 use super::serve::{self, Answer, Incoming, Reply};
 use super::stream::{Dialect, Flow, Reader, Sink, StreamParser, malformed, truncated};
 use super::tools::{TOOL_CALLS_MAX, check_number, made_up_id};
-use super::typed::{self, Text, object};
+use super::typed::{self, Skip, Text, object};
 use super::types::{Message, Request, Response, Stop, ToolCall, Usage, note_malformed};
 use super::write::{self, Object};
 use super::{Adapter, Headers, Outgoing, Target, bearer, classify, document, outgoing};
@@ -228,7 +227,7 @@ object! {
         done_reason: Text<'de> = "done_reason",
         input: u64 = "prompt_eval_count",
         output: u64 = "eval_count",
-        error: IgnoredAny = "error",
+        error: Skip = "error",
     }
 }
 
@@ -236,7 +235,7 @@ object! {
     'de PlainMessage<'de> {
         content: Text<'de> = "content",
         thinking: Text<'de> = "thinking",
-        tool_calls: Vec<IgnoredAny> = "tool_calls",
+        tool_calls: Vec<Skip> = "tool_calls",
     }
 }
 
@@ -260,24 +259,26 @@ impl Plain<'_> {
 
 /// What [`whole`] says of a body of everyday shape, and `None` of any other.
 pub(super) fn short(body: &[u8]) -> Option<Response> {
-    typed::read(body).and_then(plain)
+    let mut answer = Plain::default();
+    typed::read(&mut answer, body)?;
+    plain(&mut answer)
 }
 
 /// A whole answer of everyday shape. It means what [`whole`] says.
-fn plain(body: Plain<'_>) -> Option<Response> {
+fn plain(body: &mut Plain<'_>) -> Option<Response> {
     if !body.is_plain() {
         return None;
     }
     let usage = body.usage();
-    let message = body.message?;
-    let raw_stop = Text::kept(body.done_reason);
+    let message = body.message.as_mut()?;
+    let raw_stop = Text::kept(body.done_reason.take());
     Some(Response {
-        text: Text::kept(message.content).unwrap_or_default(),
-        reasoning: Text::kept(message.thinking).unwrap_or_default(),
+        text: Text::kept(message.content.take()).unwrap_or_default(),
+        reasoning: Text::kept(message.thinking.take()).unwrap_or_default(),
         stop: raw_stop.as_deref().map_or(Stop::Other, stop_of),
         raw_stop,
         usage,
-        model: Text::kept(body.model),
+        model: Text::kept(body.model.take()),
         ..Response::default()
     })
 }
@@ -329,8 +330,9 @@ impl Dialect for Lines {
         Ok(self.last(reason, usage_of(object), sink))
     }
 
-    fn short(&mut self, _: &str, object: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
-        let object: Plain<'_> = typed::read(object.as_bytes())?;
+    fn short(&mut self, _: &str, line: &str, sink: &mut Sink) -> Option<Result<Flow, Error>> {
+        let mut object = Plain::default();
+        typed::read(&mut object, line.as_bytes())?;
         if !object.is_plain() {
             return None;
         }

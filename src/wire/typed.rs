@@ -5,26 +5,22 @@
 //! place of a text, a second spelling, an error object, a kind of block that is rare) is not read here
 //! at all: [`read`] or the dialect says `None`, and the tolerant reading through
 //! [`serde_json::Value`] decides. So there is one meaning of an answer, and this is only its short way.
-//!
-//! Fields nobody reads are passed over without a look, at any depth.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
 
 use super::json::is_small;
+use super::pull::{self, Cursor, Read};
 use super::stream::BODY_BYTES_MAX;
 use crate::units::Tokens;
 
-/// An object of that type, if `body` is one through and through.
-pub(super) fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Option<T> {
+/// `object` becomes what `body` says, if that is one of its type through and through.
+#[inline]
+pub(super) fn read<'de, T: Read<'de>>(object: &mut T, body: &'de [u8]) -> Option<()> {
     if body.len() > BODY_BYTES_MAX || !is_small(body) {
         return None;
     }
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    serde_json::from_str(std::str::from_utf8(body).ok()?).ok()
+    pull::read(object, std::str::from_utf8(body).ok()?)
 }
 
 /// A counter that may be missing.
@@ -51,30 +47,20 @@ impl Text<'_> {
     }
 }
 
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Text<'de>;
+impl<'de> Read<'de> for Text<'de> {
+    #[inline]
+    fn read(&mut self, cursor: &mut Cursor<'de>) -> Option<()> {
+        self.0.read(cursor)
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
-            }
+/// A value of which only counts that it is there.
+#[derive(Debug, Default)]
+pub(super) struct Skip;
 
-            #[inline]
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-
-            fn visit_string<E>(self, text: String) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text)))
-            }
-        }
-        deserializer.deserialize_str(Read)
+impl<'de> Read<'de> for Skip {
+    fn read(&mut self, cursor: &mut Cursor<'de>) -> Option<()> {
+        cursor.skip()
     }
 }
 
@@ -82,31 +68,26 @@ impl<'de> Deserialize<'de> for Text<'de> {
 #[derive(Debug)]
 pub(super) struct AtMostOne<T>(pub Option<T>);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for AtMostOne<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Read<T> {
-            type Value = AtMostOne<T>;
+impl<T> Default for AtMostOne<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
+impl<'de, T: Read<'de>> Read<'de> for AtMostOne<T> {
+    #[inline]
+    fn read(&mut self, cursor: &mut Cursor<'de>) -> Option<()> {
+        cursor.list(|cursor| {
+            if self.0.is_some() {
+                return None;
             }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<AtMostOne<T>, A::Error> {
-                let first = list.next_element()?;
-                if first.is_some() && list.next_element::<IgnoredAny>()?.is_some() {
-                    return Err(A::Error::custom("more than one"));
-                }
-                Ok(AtMostOne(first))
-            }
-        }
-        deserializer.deserialize_seq(Read(PhantomData))
+            self.0.insert(T::default()).read(cursor)
+        })
     }
 }
 
 /// Declares an object all of whose fields may be missing or `null`. Of a field that is there twice the
-/// last one counts, as in [`serde_json::Value`]. Names after `not` make it unreadable. Unlike what
-/// `serde` derives, it does not take a list for an object.
+/// last one counts, as in [`serde_json::Value`]. Names after `not` make it unreadable.
 macro_rules! object {
     (
         $(#[$doc:meta])*
@@ -121,38 +102,14 @@ macro_rules! object {
             $(pub(super) $field: Option<$type>,)*
         }
 
-        impl<$life> serde::de::Deserialize<$life> for $name $(<$own>)? {
-            fn deserialize<D: serde::de::Deserializer<$life>>(
-                deserializer: D,
-            ) -> Result<Self, D::Error> {
-                struct Read;
-                impl<$life> serde::de::Visitor<$life> for Read {
-                    type Value = $name $(<$own>)?;
-
-                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                        f.write_str("an object")
-                    }
-
-                    fn visit_map<A: serde::de::MapAccess<$life>>(
-                        self,
-                        mut map: A,
-                    ) -> Result<Self::Value, A::Error> {
-                        let mut object = $name::default();
-                        while let Some(key) = map.next_key::<$crate::wire::typed::Text<'_>>()? {
-                            match &*key.0 {
-                                $($key => object.$field = map.next_value()?,)*
-                                $($($bad)|+ => {
-                                    return Err(serde::de::Error::custom("another spelling"));
-                                })?
-                                _ => {
-                                    map.next_value::<serde::de::IgnoredAny>()?;
-                                }
-                            }
-                        }
-                        Ok(object)
-                    }
-                }
-                deserializer.deserialize_map(Read)
+        impl<$life> $crate::wire::pull::Read<$life> for $name $(<$own>)? {
+            #[inline]
+            fn read(&mut self, cursor: &mut $crate::wire::pull::Cursor<$life>) -> Option<()> {
+                cursor.object(|name, cursor| match name {
+                    $($key => $crate::wire::pull::Read::read(&mut self.$field, cursor),)*
+                    $($($bad)|+ => None,)?
+                    _ => cursor.skip(),
+                })
             }
         }
     };
@@ -274,7 +231,7 @@ mod tests {
             let (short, long) = wholes(name, &body);
             assert_eq!(short.expect(name), long.unwrap());
         }
-        // So are lists in the place of objects not, which derived code would take for one.
+        // A list is no object, even with the right things in the right order.
         for body in [
             "[\"r\",\"m\",[]]",
             "{\"choices\":[[0,{\"content\":\"x\"}]]}",

@@ -271,7 +271,7 @@ pub(super) fn string(out: &mut Vec<u8>, text: &str) {
 /// How many bytes at the start need no escaping. Eight bytes at a time: `x - 0x2020…` borrows into
 /// the top bit of every byte below 0x20, and the same with 1 finds the zeros that are left where a
 /// quote or a backslash is taken away by exclusive or ("Hacker's Delight", 2nd edition, section 6-1).
-fn plain(bytes: &[u8]) -> usize {
+pub(super) fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 0xff;
     const TOPS: u64 = ONES << 7;
     let mut at = 0;
@@ -281,8 +281,10 @@ fn plain(bytes: &[u8]) -> usize {
         let control = x.wrapping_sub(ONES * 0x20) & !x;
         let quote = zeros(x ^ (ONES * u64::from(b'"')));
         let backslash = zeros(x ^ (ONES * u64::from(b'\\')));
-        if (control | quote | backslash) & TOPS != 0 {
-            break;
+        let found = (control | quote | backslash) & TOPS;
+        if found != 0 {
+            // A borrow can only set bits above a byte that is found rightly.
+            return at + found.trailing_zeros() as usize / 8;
         }
         at += 8;
     }
