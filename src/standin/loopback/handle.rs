@@ -184,7 +184,12 @@ impl Call<'_> {
             headers: self.headers,
             number,
         });
-        let id = format!("req_{}_{ordinal}", &dialect[..2]);
+        // As the providers' own look: Gemini names the answer, the others the request.
+        let id = match dialect {
+            "openai" => format!("req_oa_{ordinal}"),
+            "gemini" => format!("resp_{ordinal}"),
+            other => format!("req_{}_{ordinal}", &other[..2]),
+        };
         let answer = Answer {
             response: &response,
             id: &id,

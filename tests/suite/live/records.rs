@@ -37,9 +37,9 @@ impl Shared {
 #[tokio::test]
 async fn ob01_ob02_every_attempt_is_one_line() {
     for (route, id, input) in [
-        ("oa", "req_op_1", 2),
+        ("oa", "req_oa_1", 2),
         ("an", "req_an_1", 5),
-        ("ge", "req_ge_1", 6),
+        ("ge", "resp_1", 6),
     ] {
         let lines = Shared::default();
         let hook = Arc::new(JsonLines::new(lines.clone()));
