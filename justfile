@@ -24,6 +24,14 @@ compare *ARGS:
 bench:
     cargo bench --no-default-features --bench fused
 
+# nanoseconds per request written and answer read, by dialect
+bench-wire:
+    cargo bench --no-default-features --bench wire
+
+# calls per second through the live client and a stand-in on this machine
+bench-loopback:
+    cargo bench --no-default-features --features live --bench loopback
+
 # accept new snapshots after looking at them
 snapshots:
     INSTA_UPDATE=always cargo test --no-default-features

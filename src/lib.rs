@@ -20,7 +20,7 @@
 //! | [`wire`] | normalised requests and answers, and an adapter per provider's dialect; pure, sends nothing |
 //! | [`verify`] | who looks at an answer before it is served: rates, checks, judges |
 //! | [`policy`] | given what may be known about a request: which routes should try, in which order |
-//! | [`standin`] | who answers instead of a provider: today, rows of a table |
+//! | [`standin`] | who answers instead of a provider: rows of a table, bytes in this process, or servers on this machine |
 //! | [`sim`] | every policy on the same requests, tallied in integers |
 //! | [`stats`] | tallies in, estimates with intervals out |
 //! | [`report`] | findings from results, and the renderers that write them down |

@@ -239,6 +239,24 @@ fn with_faults_the_attempts_failures_and_waits_are_the_same_at_every_fidelity() 
     }
 }
 
+#[test]
+fn what_goes_wrong_does_not_depend_on_the_number_of_threads() {
+    let (catalogue, workload) = (given::routes(), given::workload("workloads/support.toml"));
+    let policies = everybody(&catalogue);
+    let faults = script(SCRIPT);
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        pool.build().unwrap().install(|| {
+            let stage = stage(Fidelity::Wired, &faults);
+            staged(&catalogue, &workload, &policies, 1_000, Some(&stage))
+        })
+    };
+    let one = with(1);
+    for threads in [2, 7] {
+        assert_alike(&one, &with(threads), &format!("{threads} threads"));
+    }
+}
+
 #[cfg(feature = "live")]
 #[test]
 fn over_sockets_the_attempts_failures_and_waits_are_the_same() {
