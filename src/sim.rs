@@ -26,7 +26,7 @@ use crate::router::RouteId;
 use crate::source::{Diagnostic, Diagnostics, Location, describe_list, nearest};
 use crate::standin::outcome::NOT_IN_WORLD;
 use crate::stats::{PairTally, Tally};
-use crate::units::mix64;
+use crate::units::{Duration, mix64};
 use crate::workload::{Domain, DrawKey, Workload};
 
 use contestants::Field;
@@ -421,6 +421,22 @@ fn prepare<'a>(
             "no request of workload `{}` has a tenant, so the catalogue's rules for tenants hold for nobody",
             workload.name
         ))));
+    }
+    let endless = catalogue
+        .router
+        .routes
+        .iter()
+        .find(|route| route.limits.attempt == Duration::MAX);
+    if let (Some(stage), Some(route)) = (experiment.stage, endless)
+        && stage.faults.can_hang()
+    {
+        wrong.push(in_catalogue(
+            Diagnostic::error(format!(
+                "the fault script lets answers stall, and an attempt at route `{}` has no time limit, so it would wait for ever",
+                route.name
+            ))
+            .help("set `attempt_limit_s` in `[router]`, or take `stall` and `keep_alives_only` out of the script"),
+        ));
     }
     if wrong.has_errors() {
         return Err(wrong);

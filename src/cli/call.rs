@@ -110,7 +110,8 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
     });
     // What is still in flight is cancelled, and says so.
     drop(client);
-    drop(runtime);
+    // A verifier's program may still run, and nobody waits for its verdict any more.
+    runtime.shutdown_background();
     let attempts = trail.taken();
     report(arguments, screen, &end, &attempts)
 }
@@ -282,7 +283,7 @@ fn report(arguments: &Arguments, screen: &Screen, end: &End, attempts: &[Attempt
     };
     if arguments.json {
         let document = document(end, attempts);
-        let printed = screen.print(&format!("{document:#}\n"));
+        let printed = screen.print(&plain(&format!("{document:#}\n")));
         return if exit == Exit::Fine { printed } else { exit };
     }
     // Whatever was shown of the answer ends here.
@@ -467,13 +468,32 @@ fn document(end: &End, attempts: &[Attempt]) -> serde_json::Value {
     })
 }
 
+/// JSON without the control characters that JSON allows: old terminals obey them.
+fn plain(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if ('\u{7f}'..='\u{9f}').contains(&c) || redirects(c) {
+            // They stand in strings only.
+            text.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
+/// Marks that turn the direction of the text after them: with these a text can look like another.
+fn redirects(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Foreign text for a terminal: of control characters only line feeds and tabs get through.
 fn shown(text: &str) -> String {
     text.chars()
         .filter(|c| *c != '\r')
         .map(|c| match c {
             '\n' | '\t' => c,
-            c if c.is_control() => '\u{fffd}',
+            c if c.is_control() || redirects(c) => '\u{fffd}',
             c => c,
         })
         .collect()

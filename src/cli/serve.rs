@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
         Err(exit) => return exit,
     };
     if let Some(path) = &arguments.log {
-        match File::create(path) {
+        match File::options().create(true).append(true).open(path) {
             Ok(file) => spec.log = Some(Arc::new(Mutex::new(BufWriter::new(file))) as Log),
             Err(error) => {
                 screen.say(&format!(

@@ -38,6 +38,8 @@ pub(super) struct Flight {
     pub(super) started: Instant,
     /// When the first content came, if it was streamed.
     pub(super) first: Option<Instant>,
+    /// Nothing of the request reached a server.
+    pub(super) never_left: bool,
     /// The wait before it.
     pub(super) waited: Duration,
     pub(super) status: Option<u16>,
@@ -99,6 +101,7 @@ impl Flight {
             streamed: order.streamed,
             started: now,
             first: None,
+            never_left: matches!(wire, Wire::Grounded(_)),
             waited: order.waited,
             status: None,
             collector: Collector::default(),
@@ -143,7 +146,10 @@ impl Flight {
                     self.wire = Wire::Reading(response);
                     Ok(())
                 }
-                Some(Err(error)) => Err(unsent(&error)),
+                Some(Err(error)) => {
+                    self.never_left |= error.is_connect();
+                    Err(unsent(&error))
+                }
             },
             Wire::Reading(response) => match within(clock, limit, response.chunk()).await {
                 None => self.exchange.tick(own(clock.now())),

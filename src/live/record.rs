@@ -140,7 +140,7 @@ pub(super) fn ended(
             };
             // Who refuses a request bills nothing for it. Of one that broke nobody can tell.
             let is_refused = matches!(error.place, Place::Status | Place::InBody | Place::InStream);
-            if is_refused && !is_counted && !shown {
+            if (is_refused || flight.never_left) && !is_counted && !shown {
                 record.billed = Some(false);
             }
         }
@@ -191,15 +191,21 @@ pub(super) fn scrub(text: &str, key: Option<&str>) -> String {
     let Some(key) = key else {
         return clean;
     };
-    // Keys are ASCII, so this is no cut through a character.
-    let head = &key[..key.len().min(KEY_CHARS_MIN)];
-    while let Some(at) = clean.find(head) {
-        let same = clean[at..]
-            .bytes()
-            .zip(key.bytes())
-            .take_while(|(a, b)| a == b)
-            .count();
-        clean.replace_range(at..at + same, "\u{2026}");
+    // Any run of the key gives it away, its end as well as its beginning. Keys are ASCII, so no cut goes
+    // through a character; a key that is not could not be sent.
+    let run = key.len().min(KEY_CHARS_MIN);
+    for start in 0..=key.len() - run {
+        let (Some(part), Some(rest)) = (key.get(start..start + run), key.get(start..)) else {
+            continue;
+        };
+        while let Some(at) = clean.find(part).filter(|_| !part.is_empty()) {
+            let same = clean[at..]
+                .bytes()
+                .zip(rest.bytes())
+                .take_while(|(a, b)| a == b)
+                .count();
+            clean.replace_range(at..at + same, "\u{2026}");
+        }
     }
     clean
 }
@@ -215,6 +221,11 @@ mod tests {
             ("bad key sk-0123456789abcdef.", "bad key \u{2026}."),
             ("bad key sk-0123456789", "bad key \u{2026}"),
             ("sk-01234 and sk-0123456789abcdef", "\u{2026} and \u{2026}"),
+            ("it ends in 89abcdef", "it ends in \u{2026}"),
+            (
+                "in the middle 23456789ab it says",
+                "in the middle \u{2026} it says",
+            ),
             ("nothing here", "nothing here"),
         ] {
             assert_eq!(scrub(said, key), kept);

@@ -499,7 +499,13 @@ impl Drop for Walk {
             drop(flight);
             self.pending = Some(record);
         }
-        self.feed(Input::Cancelled);
+        if std::thread::panicking() {
+            // A hook that panics again in the middle of a panic would end the process.
+            let again = std::panic::AssertUnwindSafe(|| self.feed(Input::Cancelled));
+            let _ = std::panic::catch_unwind(again);
+        } else {
+            self.feed(Input::Cancelled);
+        }
     }
 }
 

@@ -80,8 +80,13 @@ impl Stage {
             n => format!("with faults by {n} rules"),
         };
         format!(
-            "requests went one after the other, {how}, {faults}, {} of virtual time between them: no two overlap, so there are no rate limits or queues here",
-            self.spacing
+            "requests went one after the other, {how}, {faults}, {} of virtual time between them: no two overlap, so there are no rate limits or queues here{}",
+            self.spacing,
+            if self.faults.rules.is_empty() {
+                ""
+            } else {
+                "; breakers and outages tie neighbouring requests together, which intervals do not know, and mixes are made from single routes with breakers of their own"
+            }
         )
     }
 

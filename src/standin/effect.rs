@@ -28,7 +28,7 @@ impl Effect {
     };
 
     /// What `act` does to an answer that can be cut after `content` pieces of content
-    /// ([`content_pieces`](super::transmission::content_pieces)) and is asked for within `limits`.
+    /// ([`content_pieces`](super::transmission::content_pieces)) and is asked for at `started` within `limits`.
     #[must_use]
     pub fn of(
         adapter: &dyn Adapter,
@@ -36,6 +36,7 @@ impl Effect {
         stream: bool,
         content: usize,
         limits: Limits,
+        started: Instant,
     ) -> Self {
         let Some(act) = act else {
             return Self::NONE;
@@ -104,10 +105,10 @@ impl Effect {
                     stream,
                     Some(act),
                 );
-                let seen = wired::receive(adapter, &said, stream, limits, Instant::ZERO);
+                let seen = wired::receive(adapter, &said, stream, limits, started);
                 Self {
-                    shown_after: seen.shown_at.map(|at| at.since(Instant::ZERO)),
-                    ended_after: seen.ended_at.since(Instant::ZERO),
+                    shown_after: seen.shown_at.map(|at| at.since(started)),
+                    ended_after: seen.ended_at.since(started),
                     fault: seen.result.err().map(|error| error.fault()),
                 }
             }
@@ -169,6 +170,11 @@ mod tests {
                 body: body.into(),
             }));
         }
+        acts.push(Some(Act::Status {
+            status: 429,
+            headers: Headers::from_iter([("retry-after", "Thu, 01 Jan 1970 00:01:00 GMT")]),
+            body: Vec::new(),
+        }));
         acts
     }
 
@@ -203,10 +209,10 @@ mod tests {
                 for act in acts() {
                     for stream in [true, false] {
                         for limits in limits {
-                            let ruled =
-                                Effect::of(&*adapter, act.as_ref(), stream, content, limits);
-                            let bytes = Transmission::of(&*adapter, &answer, stream, act.as_ref());
-                            let start = Instant(77);
+                            let start = Instant(40_000_077);
+                            let act = act.as_ref();
+                            let ruled = Effect::of(&*adapter, act, stream, content, limits, start);
+                            let bytes = Transmission::of(&*adapter, &answer, stream, act);
                             let seen = wired::receive(&*adapter, &bytes, stream, limits, start);
                             let read = Effect {
                                 shown_after: seen.shown_at.map(|at| at.since(start)),

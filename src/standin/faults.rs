@@ -127,6 +127,13 @@ impl Faults {
         Some(&rule.act)
     }
 
+    /// Whether a rule can leave a caller waiting until its own limits end that.
+    #[must_use]
+    pub fn can_hang(&self) -> bool {
+        let hangs = |act: &Act| matches!(act, Act::Stall { .. } | Act::KeepAlivesOnly);
+        self.rules.iter().any(|rule| hangs(&rule.act))
+    }
+
     /// What is wrong with the names in the rules, where these are known.
     #[must_use]
     pub fn check_names(&self, known: &[&str]) -> Diagnostics {
@@ -264,7 +271,7 @@ fn act(
             let headers = headers.map(|value| self::headers(&value));
             let body = body.and_then(|value| value.string());
             Act::Status {
-                status: value.integer_in(100, 599)? as u16,
+                status: value.integer_in(200, 599)? as u16,
                 headers: headers.unwrap_or_default(),
                 body: body.map_or_else(Vec::new, |text| text.value.into_bytes()),
             }

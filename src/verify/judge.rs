@@ -19,7 +19,7 @@ const TOKENS_MAX: u64 = 1_000_000;
 
 pub(super) const KIND: Kind = Kind {
     name: "judge",
-    about: "Asks another route, whose answer has to begin with `accept` or `reject`; the call is billed, and goes only where \
+    about: "Asks another route, whose answer has to begin with \"yes\" or \"no\" (or the words that `accept` and `reject` name); the call is billed, and goes only where \
             the data may go. Good where no rule tells right from wrong. Fails where the judge errs like the judged, \
             and costs a call on every answer it looks at.",
     example: "verifier.judge = { route = \"medium\", question = \"Is the answer right and complete?\", simulate = { accept_if_correct = 0.9, accept_if_wrong = 0.2 } }",

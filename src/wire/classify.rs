@@ -240,7 +240,8 @@ fn by_status(status: u16) -> FaultKind {
         429 => FaultKind::RateLimit,
         501 => FaultKind::Unsupported,
         503 | 529 => FaultKind::Overloaded,
-        500.. => FaultKind::Server,
+        // A redirection is a server that is not where it should be: another one may answer.
+        300..=399 | 500.. => FaultKind::Server,
         _ => FaultKind::InvalidRequest,
     }
 }

@@ -150,7 +150,15 @@ impl Exchange {
         if matches!(self.body, Body::Over) || now <= self.next_limit() {
             return Ok(());
         }
-        self.body = Body::Over;
+        if let Body::Refusal { status, bytes } = std::mem::replace(&mut self.body, Body::Over) {
+            // Its status says enough. What day it is is not known here: a date to come again is past.
+            return Err(super::classify(
+                status,
+                &self.headers,
+                &bytes,
+                Duration::MAX,
+            ));
+        }
         let attempt = self.started.after(self.limits.attempt);
         let (what, limit) = if now > attempt && attempt <= self.patience() {
             ("the attempt took longer than", self.limits.attempt)
@@ -322,6 +330,19 @@ mod tests {
             (error.kind, error.place),
             (FaultKind::Timeout, Place::Transport)
         );
+    }
+
+    #[test]
+    fn a_refusal_whose_body_stalls_is_a_refusal() {
+        let adapter = adapter("openai").unwrap();
+        let mut exchange = Exchange::new(true, LIMITS, Instant::ZERO);
+        let headers = Headers::from_iter([("retry-after", "7")]);
+        exchange.head(&*adapter, 429, headers);
+        let mut events = Vec::new();
+        exchange.body(b"{\"err", at(0.5), &mut events).unwrap();
+        let error = exchange.tick(at(11.0)).unwrap_err();
+        assert_eq!(error.kind, FaultKind::RateLimit);
+        assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
     }
 
     #[test]

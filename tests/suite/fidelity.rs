@@ -21,6 +21,12 @@ status = 503
 headers = { retry-after = "1" }
 
 [[fault]]
+skip = 1
+first = 60
+status = 429
+headers = { retry-after = "Thu, 01 Jan 1970 00:00:30 GMT" }
+
+[[fault]]
 share = 0.03
 attempts = 1
 kind = "rate_limit"

@@ -357,6 +357,7 @@ impl<'a> Course<'a> {
             return Ok(None);
         }
         seen.judge_calls += 1;
+        state.tracer.trace.attempts += 1;
         let sent = Sent {
             route: judge.route,
             attempt: 1,
@@ -391,6 +392,7 @@ impl<'a> Course<'a> {
                 }
             }
             Err(fault) => {
+                state.tracer.trace.failed += 1;
                 state.tracer.say(
                     told.ended_at,
                     format_args!("judge {name} failed {}", fault.kind.name()),

@@ -159,7 +159,7 @@ impl<'a> Theatre<'a> {
                 },
             ),
         };
-        let effect = Effect::of(adapter, act, sent.stream, content, sent.limits);
+        let effect = Effect::of(adapter, act, sent.stream, content, sent.limits, sent.now);
         Seen {
             shown_at: effect.shown_after.map(|after| sent.now.after(after)),
             ended_at: sent.now.after(effect.ended_after),
