@@ -435,7 +435,7 @@ fn prepare<'a>(
                 "the fault script lets answers stall, and an attempt at route `{}` has no time limit, so it would wait for ever",
                 route.name
             ))
-            .help("set `attempt_limit_s` in `[router]`, or take `stall` and `keep_alives_only` out of the script"),
+            .help("set `attempt_max_s` in `[router]`, or take `stall` and `keep_alives_only` out of the script"),
         ));
     }
     if wrong.has_errors() {
