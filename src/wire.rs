@@ -86,6 +86,13 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Headers {
     }
 }
 
+/// Whether the value of a header of this name is a secret.
+pub(crate) fn is_secret(name: &str) -> bool {
+    SECRET_HEADERS
+        .iter()
+        .any(|secret| name.eq_ignore_ascii_case(secret))
+}
+
 /// Headers whose values are secrets.
 const SECRET_HEADERS: &[&str] = &["authorization", "x-api-key", "x-goog-api-key", "api-key"];
 
@@ -93,9 +100,7 @@ impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map()
             .entries(self.0.iter().map(|(name, value)| {
-                let secret = SECRET_HEADERS
-                    .iter()
-                    .any(|secret| name.eq_ignore_ascii_case(secret));
+                let secret = is_secret(name);
                 (name, if secret { "…" } else { value.as_str() })
             }))
             .finish()

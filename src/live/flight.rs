@@ -223,13 +223,6 @@ pub(super) async fn within<F: Future>(
     }
 }
 
-/// Headers whose values are kept out of everybody's debug output.
-fn is_secret(name: &str) -> bool {
-    ["authorization", "x-api-key", "x-goog-api-key", "api-key"]
-        .iter()
-        .any(|secret| name.eq_ignore_ascii_case(secret))
-}
-
 fn http_request(base: &str, outgoing: &Outgoing) -> Result<reqwest::Request, &'static str> {
     let url = reqwest::Url::parse(&join(base, &outgoing.path))
         .map_err(|_| "base address and path make no address")?;
@@ -237,7 +230,7 @@ fn http_request(base: &str, outgoing: &Outgoing) -> Result<reqwest::Request, &'s
     for (name, value) in &outgoing.headers.0 {
         let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| "a header has no name")?;
         let mut content = HeaderValue::from_str(value).map_err(|_| "a header cannot be sent")?;
-        content.set_sensitive(is_secret(name));
+        content.set_sensitive(crate::wire::is_secret(name));
         request.headers_mut().insert(header, content);
     }
     *request.body_mut() = Some(outgoing.body.clone().into());

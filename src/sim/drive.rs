@@ -5,8 +5,8 @@
 use super::episode::World;
 use crate::policy::Ask;
 use crate::router::{
-    EligibleSet, Input, InstantWalk, Log, Need, Plan, Reply, RouteId, Router, ServedVerdict, Step,
-    UnservedReason, Verdict, VerifierId,
+    EligibleSet, Failure, Input, InstantWalk, Log, Need, Plan, Reply, RouteId, Router, Served,
+    ServedVerdict, Step, UnservedReason, Verdict, VerifierId,
 };
 use crate::standin::outcome::{COST_UNKNOWN, JudgeCall, Outcomes};
 use crate::stats::{Tally, Unserved};
@@ -90,6 +90,29 @@ impl Outcome {
         } else {
             Some(usize::from(code) - 1)
         }
+    }
+
+    /// A walk that ended with an answer of this grade.
+    #[inline(always)]
+    pub(super) fn of_served(served: &Served, grade: Score, cost: u64, calls: u8) -> Self {
+        let mut flags = 0;
+        if served.verdict == ServedVerdict::Unverified {
+            flags |= flag::UNVERIFIED;
+        }
+        if served.escalations > 0 {
+            flags |= flag::ESCALATED;
+        }
+        Self::new(cost, grade, served.route.0, calls, flags)
+    }
+
+    /// A walk that ended without an answer.
+    pub(super) fn of_failure(failure: &Failure, cost: u64, calls: u8) -> Self {
+        let why = match failure.unserved() {
+            UnservedReason::Residency => Unserved::RefusedByResidency,
+            UnservedReason::NoCapableRoute => Unserved::NoCapableRoute,
+            UnservedReason::Failed => Unserved::Failed,
+        };
+        Self::not_served(why, cost, calls)
     }
 
     /// An unserved request.
@@ -317,24 +340,12 @@ pub(super) fn call<L: Watch>(
             }
             Step::Done(served) => {
                 counts.add(seen);
-                let mut flags = 0;
-                if served.verdict == ServedVerdict::Unverified {
-                    flags |= flag::UNVERIFIED;
-                }
-                if served.escalations > 0 {
-                    flags |= flag::ESCALATED;
-                }
                 let grade = answering.outcomes.grade(served.route, i);
-                return Outcome::new(cost.0, grade, served.route.0, calls, flags);
+                return Outcome::of_served(&served, grade, cost.0, calls);
             }
             Step::Failed(failure) => {
                 counts.add(seen);
-                let why = match failure.unserved() {
-                    UnservedReason::Residency => Unserved::RefusedByResidency,
-                    UnservedReason::NoCapableRoute => Unserved::NoCapableRoute,
-                    UnservedReason::Failed => Unserved::Failed,
-                };
-                return Outcome::not_served(why, cost.0, calls);
+                return Outcome::of_failure(&failure, cost.0, calls);
             }
         }
     }

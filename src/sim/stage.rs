@@ -290,11 +290,15 @@ pub(super) fn run_field(
     let mut everybody = Vec::new();
     for (played, tally) in ran.into_iter().zip(&mut sums.tallies) {
         let played = played?;
-        if let Some(played) = &played {
-            tally.merge(&played.tally);
-        }
-        everybody.push(played.as_ref().map(|played| played.outcomes.clone()));
-        traces.push(played.and_then(|played| played.trace));
+        let (outcomes, trace) = match played {
+            Some(played) => {
+                tally.merge(&played.tally);
+                (Some(played.outcomes), played.trace)
+            }
+            None => (None, None),
+        };
+        everybody.push(outcomes);
+        traces.push(trace);
     }
     if stop.load(Ordering::Relaxed) {
         return Ok((sums, traces));

@@ -108,7 +108,7 @@ impl Faults {
     /// What happens to `attempt` (from 1) of request `number` at a route known by these names.
     #[must_use]
     pub fn act(&self, names: &[&str], number: u64, attempt: u8) -> Option<&Act> {
-        let (index, rule) = self.rules.iter().enumerate().find(|(index, rule)| {
+        let (_, rule) = self.rules.iter().enumerate().find(|(index, rule)| {
             (rule.routes.is_empty()
                 || rule
                     .routes
@@ -123,7 +123,6 @@ impl Faults {
                     u64::from(lane) < rule.share.threshold()
                 }
         })?;
-        let _ = index;
         Some(&rule.act)
     }
 

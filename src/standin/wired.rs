@@ -58,7 +58,6 @@ pub fn receive(
 pub struct Reading {
     /// The exchange.
     pub exchange: Exchange,
-    started: Instant,
     now: Instant,
     shown_at: Option<Instant>,
     collector: Collector,
@@ -72,7 +71,6 @@ impl Reading {
     pub fn new(stream: bool, limits: Limits, started: Instant) -> Self {
         Self {
             exchange: Exchange::new(stream, limits, started),
-            started,
             now: started,
             shown_at: None,
             collector: Collector::default(),
@@ -151,7 +149,6 @@ impl Reading {
                 )
             }),
         };
-        debug_assert!(self.started <= self.now);
         Received {
             shown_at: self.shown_at,
             ended_at: self.now,

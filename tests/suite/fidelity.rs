@@ -1,15 +1,12 @@
 //! The three fidelities against each other: the same attempts, failures and waits, and the same numbers.
 
-use std::sync::atomic::AtomicBool;
-
 use routelab::catalogue::Catalogue;
 use routelab::policy::PolicyFile;
-use routelab::sim::{self, Experiment, Fidelity, Results, Stage};
+use routelab::sim::{Fidelity, Results, Stage};
 use routelab::source::{Diagnostics, SourceFile};
 use routelab::standin::faults::{self, Faults};
-use routelab::workload::Workload;
 
-use crate::given;
+use crate::given::{self, run_staged};
 
 /// A script with every act, on every route.
 const SCRIPT: &str = r#"
@@ -115,31 +112,6 @@ fn everybody(catalogue: &Catalogue) -> Vec<PolicyFile> {
     policies
 }
 
-fn staged(
-    catalogue: &Catalogue,
-    workload: &Workload,
-    policies: &[PolicyFile],
-    requests: u64,
-    stage: Option<&Stage>,
-) -> Results {
-    let experiment = Experiment {
-        catalogue,
-        workload,
-        policies,
-        seed: 2026,
-        requests,
-        replicates: 1,
-        baseline: None,
-        controls: true,
-        stage,
-    };
-    let mut warnings = Diagnostics::default();
-    match sim::run(&experiment, &mut warnings, &|_| {}, &AtomicBool::new(false)) {
-        Ok(results) => results,
-        Err(stopped) => panic!("{stopped:?}"),
-    }
-}
-
 fn stage(fidelity: Fidelity, faults: &Faults) -> Stage {
     Stage {
         faults: faults.clone(),
@@ -183,15 +155,15 @@ fn without_faults_the_fast_tables_and_the_bytes_agree() {
     let (catalogue, workload) = (given::routes(), given::workload("workloads/support.toml"));
     let policies = everybody(&catalogue);
     let none = Faults::default();
-    let fast = staged(&catalogue, &workload, &policies, 10_000, None);
-    let tables = staged(
+    let fast = run_staged(&catalogue, &workload, &policies, 10_000, None);
+    let tables = run_staged(
         &catalogue,
         &workload,
         &policies,
         10_000,
         Some(&stage(Fidelity::Outcome, &none)),
     );
-    let wired = staged(
+    let wired = run_staged(
         &catalogue,
         &workload,
         &policies,
@@ -210,14 +182,14 @@ fn with_faults_the_attempts_failures_and_waits_are_the_same_at_every_fidelity() 
     let (catalogue, workload) = (given::routes(), given::workload("workloads/support.toml"));
     let policies = everybody(&catalogue);
     let faults = script(SCRIPT);
-    let tables = staged(
+    let tables = run_staged(
         &catalogue,
         &workload,
         &policies,
         10_000,
         Some(&stage(Fidelity::Outcome, &faults)),
     );
-    let wired = staged(
+    let wired = run_staged(
         &catalogue,
         &workload,
         &policies,
@@ -254,7 +226,7 @@ fn what_goes_wrong_does_not_depend_on_the_number_of_threads() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
         pool.build().unwrap().install(|| {
             let stage = stage(Fidelity::Wired, &faults);
-            staged(&catalogue, &workload, &policies, 1_000, Some(&stage))
+            run_staged(&catalogue, &workload, &policies, 1_000, Some(&stage))
         })
     };
     let one = with(1);
@@ -269,14 +241,14 @@ fn over_sockets_the_attempts_failures_and_waits_are_the_same() {
     let (catalogue, workload) = (given::routes(), given::workload("workloads/support.toml"));
     let policies = everybody(&catalogue);
     for faults in [Faults::default(), script(SCRIPT)] {
-        let wired = staged(
+        let wired = run_staged(
             &catalogue,
             &workload,
             &policies,
             OVER_SOCKETS,
             Some(&stage(Fidelity::Wired, &faults)),
         );
-        let loopback = staged(
+        let loopback = run_staged(
             &catalogue,
             &workload,
             &policies,

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use routelab::catalogue::{self, Catalogue};
 use routelab::policy::{self, PolicyFile};
-use routelab::sim::{self, Contestant, Experiment, Results};
+use routelab::sim::{self, Contestant, Experiment, Results, Stage};
 use routelab::source::{Diagnostics, SourceFile};
 use routelab::stats::Tally;
 use routelab::workload::{self, Workload};
@@ -106,6 +106,17 @@ pub(crate) fn run(
     policies: &[PolicyFile],
     requests: u64,
 ) -> Results {
+    run_staged(catalogue, workload, policies, requests, None)
+}
+
+/// The same, perhaps with stand-ins and faults.
+pub(crate) fn run_staged(
+    catalogue: &Catalogue,
+    workload: &Workload,
+    policies: &[PolicyFile],
+    requests: u64,
+    stage: Option<&Stage>,
+) -> Results {
     let experiment = Experiment {
         catalogue,
         workload,
@@ -115,7 +126,7 @@ pub(crate) fn run(
         replicates: 1,
         baseline: None,
         controls: true,
-        stage: None,
+        stage,
     };
     let mut warnings = Diagnostics::default();
     match sim::run(&experiment, &mut warnings, &|_| {}, &AtomicBool::new(false)) {

@@ -38,6 +38,18 @@ order = ["near", "second"]
 verifier.judge = { route = "umpire", question = "Right?", simulate = { accept_if_correct = 1.0, accept_if_wrong = 0.0 } }
 "#;
 
+const COMPARE: [&str; 9] = [
+    "compare",
+    "d.csv",
+    "-p",
+    "p.toml",
+    "--routes",
+    "routes.toml",
+    "-q",
+    "--format",
+    "json",
+];
+
 fn judged(data: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [("routes.toml", ROUTES), ("p.toml", JUDGED), ("d.csv", data)] {
@@ -47,18 +59,7 @@ fn judged(data: &str) -> tempfile::TempDir {
 }
 
 fn metrics(data: &str) -> serde_json::Value {
-    let arguments = [
-        "compare",
-        "d.csv",
-        "-p",
-        "p.toml",
-        "--routes",
-        "routes.toml",
-        "-q",
-        "--format",
-        "json",
-    ];
-    let findings = run_in(judged(data).path(), &arguments).json();
+    let findings = run_in(judged(data).path(), &COMPARE).json();
     assert_eq!(
         findings["rows"][0]["verifiers"],
         serde_json::json!(["judge"])
@@ -125,18 +126,7 @@ fn data_that_may_not_leave_the_eu_is_not_shown_to_a_judge_outside() {
     let rule = "\n[require.data_class.open]\nresidency = [\"eu\", \"us\"]\n";
     let folder = judged(&format!("{head}{mixed}"));
     fs::write(folder.path().join("routes.toml"), format!("{ROUTES}{rule}")).unwrap();
-    let arguments = [
-        "compare",
-        "d.csv",
-        "-p",
-        "p.toml",
-        "--routes",
-        "routes.toml",
-        "-q",
-        "--format",
-        "json",
-    ];
-    let got = run_in(folder.path(), &arguments).json()["rows"][0]["metrics"].clone();
+    let got = run_in(folder.path(), &COMPARE).json()["rows"][0]["metrics"].clone();
     assert_eq!(value(&got, "judge_calls_per_request"), 0.25, "{got}");
     assert_eq!(value(&got, "verifier_unavailable"), 0.75);
 }

@@ -5,15 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::teller::{Said, Sent, Theatre};
 use super::{Stage, Trace, Tracer};
 use crate::policy::{Ask, Policy};
-use crate::router::{
-    Input, Plan, Reply, RouteId, Router, ServedVerdict, Step, Target, UnservedReason, Verdict,
-    VerifierId,
-};
+use crate::router::{Input, Plan, Reply, RouteId, Router, Step, Target, Verdict, VerifierId};
 use crate::sim::contestants::Runner;
-use crate::sim::drive::{Answering, Outcome, Sum, VerifierCounts, flag};
+use crate::sim::drive::{Answering, Outcome, Sum, VerifierCounts};
 use crate::sim::episode::{self, World, jitter};
 use crate::standin::outcome::{COST_UNKNOWN, Outcomes};
-use crate::stats::{Tally, Unserved};
+use crate::stats::Tally;
 use crate::units::{Instant, Score, Tokens, mix64};
 use crate::verify::Verifier;
 use crate::workload::{Batch, DrawKey};
@@ -253,25 +250,13 @@ impl<'a> Course<'a> {
                 }
                 Step::Done(served) => {
                     counts.add(seen);
-                    let mut flags = 0;
-                    if served.verdict == ServedVerdict::Unverified {
-                        flags |= flag::UNVERIFIED;
-                    }
-                    if served.escalations > 0 {
-                        flags |= flag::ESCALATED;
-                    }
                     let grade = state.outcomes.grade(served.route, at.i);
-                    let outcome = Outcome::new(cost.0, grade, served.route.0, calls, flags);
+                    let outcome = Outcome::of_served(&served, grade, cost.0, calls);
                     return Ok((outcome, now));
                 }
                 Step::Failed(failure) => {
                     counts.add(seen);
-                    let why = match failure.unserved() {
-                        UnservedReason::Residency => Unserved::RefusedByResidency,
-                        UnservedReason::NoCapableRoute => Unserved::NoCapableRoute,
-                        UnservedReason::Failed => Unserved::Failed,
-                    };
-                    return Ok((Outcome::not_served(why, cost.0, calls), now));
+                    return Ok((Outcome::of_failure(&failure, cost.0, calls), now));
                 }
             };
         }
@@ -288,6 +273,11 @@ impl<'a> Course<'a> {
         if !at.batch.cost.is_empty() {
             return state.outcomes.cost(route, at.i);
         }
+        self.at_list_price(route, said)
+    }
+
+    /// An answer's tokens, as the provider counted them, at what the route charges.
+    fn at_list_price(&self, route: RouteId, said: &Said) -> u64 {
         let price = self.world.prices[usize::from(route.0)];
         match (price, said.input.get(), said.output.get()) {
             (Some(price), Some(input), Some(output)) => {
@@ -374,13 +364,7 @@ impl<'a> Course<'a> {
         let name = &self.routes[usize::from(judge.route.0)];
         Ok(Some(match told.result {
             Ok(said) => {
-                let price = self.world.prices[usize::from(judge.route.0)];
-                let cost = match (price, said.input.get(), said.output.get()) {
-                    (Some(price), Some(input), Some(output)) => {
-                        price.of(input, output).0.min(COST_UNKNOWN - 1)
-                    }
-                    _ => COST_UNKNOWN,
-                };
+                let cost = self.at_list_price(judge.route, &said);
                 let verdict = judge.read(&said.text);
                 state
                     .tracer
