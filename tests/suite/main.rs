@@ -13,6 +13,7 @@ mod lesson;
 mod live;
 mod program;
 mod readme;
+mod reference_statistics;
 mod remarks;
 mod report;
 mod reproducible;

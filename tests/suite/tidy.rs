@@ -16,7 +16,7 @@ pub(crate) const IMPORTS: &[(&str, &[&str])] = &[
     ("wire", &["units", "router"]),
     ("verify", &["units", "source", "router"]),
     ("catalogue", &["units", "source", "router"]),
-    ("workload", &["units", "source", "router"]),
+    ("workload", &["units", "source", "router", "stats"]),
     (
         "policy",
         &["units", "source", "router", "stats", "verify", "catalogue"],
@@ -54,7 +54,20 @@ pub(crate) const IMPORTS: &[(&str, &[&str])] = &[
             "verify",
         ],
     ),
-    ("report", &["units", "stats", "sim"]),
+    (
+        "size",
+        &[
+            "units",
+            "source",
+            "router",
+            "catalogue",
+            "workload",
+            "policy",
+            "stats",
+            "sim",
+        ],
+    ),
+    ("report", &["units", "stats", "sim", "size"]),
 ];
 
 /// What only live calls and stand-ins on sockets may use.
