@@ -22,6 +22,7 @@ mod require;
 mod rows;
 mod sample;
 mod sheet;
+mod size_shadow;
 mod summary;
 mod table;
 
@@ -31,6 +32,7 @@ pub use metrics::{METRICS, Metric, Unit};
 pub use require::{Judgement, Measure, Outcome, Requirement};
 pub use rows::{Known, Mix, Row};
 pub use sheet::{SHEET_FORMATS, Sheet};
+pub use size_shadow::size_shadow;
 
 use crate::sim::{Evidence, Results};
 use sample::Pooling;

@@ -4,6 +4,15 @@
 //! rates that were given, or from a recorded log's own rates; nothing here draws. What this module is
 //! not: the statistics (they are in [`stats`](crate::stats)) or how the answers are written down.
 
+mod peeking;
+mod shadow;
+
+pub use peeking::Peeked;
+pub use shadow::{
+    Campaign, Cell, Certified, Mirroring, Needed, Origin, ShadowPlan, ShadowSizing, Truth, TypeOne,
+    recorded_truths, simulated_truths,
+};
+
 use crate::catalogue::Catalogue;
 use crate::source::Diagnostic;
 use crate::workload::{Population, Terms, Workload};

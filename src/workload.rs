@@ -245,6 +245,18 @@ impl Workload {
         }
     }
 
+    /// The synthetic world in which every request is of `task`; all else is as here. `None` for recorded
+    /// rows, or if there is no such task.
+    #[must_use]
+    pub fn only_task(&self, task: usize) -> Option<Self> {
+        let World::Synthetic(world) = &self.world else {
+            return None;
+        };
+        let mut only = self.clone();
+        only.world = World::Synthetic(Box::new(world.only_task(task)?));
+        Some(only)
+    }
+
     /// What request `i` is called: the recorded id, or its number.
     #[must_use]
     pub fn request_id(&self, i: u64) -> String {

@@ -11,7 +11,7 @@ use super::quadrature::Legendre;
 
 /// Probabilities of what a candidate and a primary make of one request. They add up to one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Joint {
+pub struct Cells {
     /// Both right.
     pub p11: f64,
     /// The candidate right, the primary wrong.
@@ -22,7 +22,7 @@ pub struct Joint {
     pub p00: f64,
 }
 
-impl Joint {
+impl Cells {
     /// From P(both right) and the two marginals. `None` unless all four cells are probabilities, to
     /// within rounding (1e-12).
     #[must_use]
@@ -86,8 +86,8 @@ impl Copula {
 
     /// The 2×2 table for marginals `candidate` and `primary`. `None` unless all numbers lie in [0, 1].
     #[must_use]
-    pub fn joint(self, candidate: f64, primary: f64, rho: f64) -> Option<Joint> {
-        Joint::from_marginals(self.both(candidate, primary, rho)?, candidate, primary)
+    pub fn joint(self, candidate: f64, primary: f64, rho: f64) -> Option<Cells> {
+        Cells::from_marginals(self.both(candidate, primary, rho)?, candidate, primary)
     }
 
     /// Takes the dependence apart: calls `visit` with states that have weights adding up to one, and in
@@ -244,7 +244,7 @@ mod tests {
                 assert_eq!(family.joint(p, q, rho), None);
             }
         }
-        assert_eq!(Joint::from_marginals(0.6, 0.5, 0.9), None);
+        assert_eq!(Cells::from_marginals(0.6, 0.5, 0.9), None);
     }
 
     proptest! {

@@ -12,7 +12,7 @@ use super::Workload;
 use super::law::{DifficultyLaw, TokenLaw};
 use super::synthetic::Synthetic;
 use crate::source::Diagnostic;
-use crate::stats::{Copula, Joint};
+use crate::stats::{Copula, Cells};
 use crate::units::{Price, Tokens};
 
 /// Most (difficulty, language) points over all tasks, times routes: a quarter of a gigabyte.
@@ -196,15 +196,15 @@ impl Population {
     /// tasks by their shares of these: what a shadow run sees, because a request that does not fit the
     /// candidate is not mirrored. `None` if a name is out of range or nothing fits both.
     #[must_use]
-    pub fn joint(&self, task: Option<usize>, candidate: usize, primary: usize) -> Option<Joint> {
-        let (mut sum, mut weight) = (Joint::default(), 0.0);
+    pub fn joint(&self, task: Option<usize>, candidate: usize, primary: usize) -> Option<Cells> {
+        let (mut sum, mut weight) = (Cells::default(), 0.0);
         for task in self.chosen(task)? {
             let (skill, both, _, _) = self.pair(task, candidate, primary)?;
             sum.add(task.share * both, &skill);
             weight += task.share * both;
         }
         (weight > 0.0).then(|| {
-            let mut mean = Joint::default();
+            let mut mean = Cells::default();
             mean.add(1.0 / weight, &sum);
             mean
         })
@@ -218,13 +218,13 @@ impl Population {
         task: Option<usize>,
         candidate: usize,
         primary: usize,
-    ) -> Option<Joint> {
-        let (mut sum, mut weight) = (Joint::default(), 0.0);
+    ) -> Option<Cells> {
+        let (mut sum, mut weight) = (Cells::default(), 0.0);
         for task in self.chosen(task)? {
             let (skill, both, first, second) = self.pair(task, candidate, primary)?;
             let (p, q) = (task.routes[candidate].right, task.routes[primary].right);
             let rest = (1.0 - both - first - second).max(0.0);
-            let all = Joint {
+            let all = Cells {
                 p11: both * skill.p11,
                 p10: both * skill.p10 + first * p,
                 p01: both * skill.p01 + second * q,
@@ -234,10 +234,21 @@ impl Population {
             weight += task.share;
         }
         (weight > 0.0).then(|| {
-            let mut mean = Joint::default();
+            let mut mean = Cells::default();
             mean.add(1.0 / weight, &sum);
             mean
         })
+    }
+
+    /// Share of all requests that are of `task` (of any, if `None`) and fit both routes: those that a
+    /// shadow run can pair. `None` if a name is out of range.
+    #[must_use]
+    pub fn fitting(&self, task: Option<usize>, candidate: usize, primary: usize) -> Option<f64> {
+        let parts = self.chosen(task)?.iter().map(|task| {
+            let (_, both, _, _) = self.pair(task, candidate, primary)?;
+            Some(task.share * both)
+        });
+        parts.sum()
     }
 
     fn chosen(&self, task: Option<usize>) -> Option<&[TaskPopulation]> {
@@ -253,11 +264,11 @@ impl Population {
         task: &TaskPopulation,
         candidate: usize,
         primary: usize,
-    ) -> Option<(Joint, f64, f64, f64)> {
+    ) -> Option<(Cells, f64, f64, f64)> {
         if candidate.max(primary) >= task.routes.len() {
             return None;
         }
-        let mut joint = Joint::default();
+        let mut joint = Cells::default();
         for (weight, right) in task.points() {
             let (p, q) = (right[candidate], right[primary]);
             let rho = if candidate == primary {

@@ -275,6 +275,21 @@ impl Work for FillGroup<'_> {
 }
 
 impl Synthetic {
+    /// The world in which every request is of one task.
+    pub(crate) fn only_task(&self, task: usize) -> Option<Self> {
+        let shares: Vec<f64> = (0..self.tasks.len())
+            .map(|index| f64::from(u8::from(index == task)))
+            .collect();
+        (task < shares.len()).then(|| {
+            let mut only = self.clone();
+            only.task_shares = Shares::new(&shares);
+            for (declared, share) in only.declared.tasks.iter_mut().zip(&shares) {
+                declared.share = *share;
+            }
+            only
+        })
+    }
+
     /// Whether the second page of lanes is needed.
     fn needs_more(&self) -> bool {
         !self.tenants.is_empty()

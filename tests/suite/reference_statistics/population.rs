@@ -3,7 +3,7 @@
 use routelab::policy::{Ask, NoLab, PolicyFile, Setup};
 use routelab::router::{Need, Regions, Target};
 use routelab::size;
-use routelab::stats::{Copula, Joint};
+use routelab::stats::{Copula, Cells};
 use routelab::units::Tokens;
 use routelab::workload::{Cascade, Expected, NO_NAME, Population, Workload};
 use serde_json::Value;
@@ -247,7 +247,7 @@ fn copula(vectors: &Vectors<'_>, family: &Value, check: &mut Check) {
                 continue;
             };
             population.copula = copula;
-            let Joint { p11, p10, p01, p00 } =
+            let Cells { p11, p10, p01, p00 } =
                 population.joint(Some(task), candidate, primary).unwrap();
             let tolerance = vectors.tolerance(&format!("copula_{name}"));
             compare(check, &what, &[p11, p10, p01, p00], table, tolerance);
