@@ -8,6 +8,7 @@
 mod binomial;
 mod copula;
 mod grader;
+mod group_sequential;
 mod interval;
 mod mcnemar;
 mod noninferiority;
@@ -18,6 +19,8 @@ mod quadrature;
 mod quantile;
 mod rule;
 mod sample_size;
+mod sprt;
+mod stream_test;
 mod tally;
 mod type_one;
 mod unconditional;
@@ -26,6 +29,10 @@ mod wide;
 pub use binomial::{binomial_lower, binomial_pmf, binomial_upper};
 pub use copula::{Cells, Copula};
 pub use grader::Grader;
+pub use group_sequential::{
+    Sides, Spending, crossing_probabilities, naive_error, obrien_fleming_constant, pocock_constant,
+    spending_boundaries,
+};
 pub use interval::{
     Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_continuity,
     wilson_fraction,
@@ -45,6 +52,11 @@ pub use quadrature::Legendre;
 pub use quantile::{student_two_sided, z_two_sided};
 pub use rule::{Counts, Criterion, Decider, RULES, Rule};
 pub use sample_size::{Needed, ODDS, needed};
+pub use sprt::{Sprt, SprtState};
+pub use stream_test::{
+    OperatingCharacteristics, StreamStep, StreamSteps, StreamTest, Verdict, n_until_h1,
+    operating_characteristics,
+};
 pub use tally::{PairTally, Tally, Unserved};
 pub use type_one::{WorstCase, type_one_error, type_one_error_max};
 pub use unconditional::{
