@@ -373,7 +373,7 @@ pub(super) fn of(
     workload: &Workload,
     world: &Synthetic,
     terms: &[Terms],
-) -> Result<Population, Diagnostic> {
+) -> Result<Population, Box<Diagnostic>> {
     let terms: Vec<Terms> = (0..world.routes.len())
         .map(|route| terms.get(route).copied().unwrap_or(Terms::UNKNOWN))
         .collect();
@@ -381,14 +381,7 @@ pub(super) fn of(
     let mut tasks = Vec::with_capacity(world.tasks.len());
     for (index, name) in workload.tasks.iter().enumerate() {
         let task = task(world, index, name, &terms, &mut room);
-        tasks.push(task.ok_or_else(|| {
-            Diagnostic::error(format!(
-                "`{}` is too large to integrate: its tasks, difficulties, languages and models come to more than \
-                 {POINTS_MAX} points",
-                workload.name
-            ))
-            .help("a world with fewer languages whose skills differ, or without a slope above 10, has fewer")
-        })?);
+        tasks.push(task.ok_or_else(|| Box::new(too_large(&workload.name)))?);
     }
     let mut notes = Vec::new();
     let mut left_out = Vec::new();
@@ -410,6 +403,14 @@ pub(super) fn of(
         correlation: world.correlation.get(),
         notes,
     })
+}
+
+fn too_large(name: &str) -> Diagnostic {
+    Diagnostic::error(format!(
+        "`{name}` is too large to integrate: its tasks, difficulties, languages and models come to more than \
+         {POINTS_MAX} points"
+    ))
+    .help("a world has fewer with fewer languages whose skills differ, or with a slope of 10 or less")
 }
 
 /// One task; `None` if there is no `room` for its points.
