@@ -6,19 +6,28 @@
 //! and sums, and every function is pure.
 
 mod copula;
+mod group_sequential;
 mod interval;
+mod joint;
 mod noninferiority;
 mod paired;
 mod quadrature;
 mod quantile;
 mod sample_size;
+mod sprt;
+mod stream_test;
 mod tally;
 
-pub use copula::{Copula, Joint};
+pub use copula::Copula;
+pub use group_sequential::{
+    Sides, Spending, crossing_probabilities, naive_error, obrien_fleming_constant, pocock_constant,
+    spending_boundaries,
+};
 pub use interval::{
     Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_fraction,
 };
 pub use interval::{Moments, Ratio, moments};
+pub use joint::Joint;
 pub use noninferiority::{NonInferiority, from_limits, tango_test, upheld};
 pub use paired::{
     Ddof, Pairs, agresti_min, bonett_price, newcombe10, tango, tango_statistic, wald,
@@ -26,6 +35,11 @@ pub use paired::{
 pub use quadrature::Legendre;
 pub use quantile::{student_two_sided, z_two_sided};
 pub use sample_size::{Needed, ODDS, needed};
+pub use sprt::{Sprt, SprtState};
+pub use stream_test::{
+    OperatingCharacteristics, StreamStep, StreamSteps, StreamTest, Verdict, n_until_h1,
+    operating_characteristics,
+};
 pub use tally::{PairTally, Tally, Unserved};
 
 /// A number with what is needed to judge it.
