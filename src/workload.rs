@@ -347,14 +347,18 @@ impl Workload {
     ///
     /// Recorded rows are a sample of a population that nobody knows; and a world may be too large to
     /// integrate.
-    pub fn population(&self, terms: &[Terms]) -> Result<Population, Diagnostic> {
+    pub fn population(&self, terms: &[Terms]) -> Result<Population, Box<Diagnostic>> {
         match &self.world {
             World::Synthetic(world) => population::of(self, world, terms),
-            World::Recorded(_) => Err(Diagnostic::error(format!(
-                "`{}` is recorded: the population behind its rows is not known",
-                self.name
-            ))
-            .help("a synthetic world has an exact population")),
+            World::Recorded(_) => {
+                let refused = Diagnostic::error(format!(
+                    "`{}` is recorded: the population behind its rows is not known",
+                    self.name
+                ));
+                Err(Box::new(
+                    refused.help("a synthetic world has an exact population"),
+                ))
+            }
         }
     }
 

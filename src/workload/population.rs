@@ -141,6 +141,15 @@ pub struct TaskPopulation {
     prices: Vec<Option<Price>>,
 }
 
+/// Shares of a task's requests by which of two routes they fit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fit {
+    both: f64,
+    candidate_alone: f64,
+    primary_alone: f64,
+    neither: f64,
+}
+
 /// A cascade over routes of the world, with a verifier that knows nothing but its two rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cascade<'a> {
@@ -196,6 +205,7 @@ impl Population {
     /// tasks by their shares of these: what a shadow run sees, because a request that does not fit the
     /// candidate is not mirrored. `None` if a name is out of range or nothing fits both.
     #[must_use]
+<<<<<<< HEAD
     pub fn joint(&self, task: Option<usize>, candidate: usize, primary: usize) -> Option<Cells> {
         let (mut sum, mut weight) = (Cells::default(), 0.0);
         for task in self.chosen(task)? {
@@ -207,6 +217,12 @@ impl Population {
             let mut mean = Cells::default();
             mean.add(1.0 / weight, &sum);
             mean
+=======
+    pub fn joint(&self, task: Option<usize>, candidate: usize, primary: usize) -> Option<Joint> {
+        self.mean(task, |task| {
+            let (cells, fit) = self.pair(task, candidate, primary)?;
+            Some((cells, fit.both))
+>>>>>>> population
         })
     }
 
@@ -218,6 +234,7 @@ impl Population {
         task: Option<usize>,
         candidate: usize,
         primary: usize,
+<<<<<<< HEAD
     ) -> Option<Cells> {
         let (mut sum, mut weight) = (Cells::default(), 0.0);
         for task in self.chosen(task)? {
@@ -255,15 +272,55 @@ impl Population {
         match task {
             Some(at) => self.tasks.get(at..=at),
             None => Some(&self.tasks),
-        }
+=======
+    ) -> Option<Joint> {
+        self.mean(task, |task| {
+            let ([p11, p10, p01, p00], fit) = self.pair(task, candidate, primary)?;
+            let (p, q) = (task.routes[candidate].right, task.routes[primary].right);
+            let cells = [
+                fit.both * p11,
+                fit.both * p10 + fit.candidate_alone * p,
+                fit.both * p01 + fit.primary_alone * q,
+                fit.both * p00
+                    + fit.candidate_alone * (1.0 - p)
+                    + fit.primary_alone * (1.0 - q)
+                    + fit.neither,
+            ];
+            Some((cells, 1.0))
+        })
     }
 
-    /// The table of those that fit both, and the shares that fit both, the first alone, the second alone.
+    /// The mean over one task or all of them of cells with weights, which their shares multiply.
+    fn mean(
+        &self,
+        task: Option<usize>,
+        of: impl Fn(&TaskPopulation) -> Option<([f64; 4], f64)>,
+    ) -> Option<Joint> {
+        let tasks = match task {
+            Some(at) => self.tasks.get(at..=at)?,
+            None => &self.tasks,
+        };
+        let (mut sums, mut total) = ([0.0; 4], 0.0);
+        for task in tasks {
+            let (cells, weight) = of(task)?;
+            let weight = weight * if tasks.len() == 1 { 1.0 } else { task.share };
+            for (sum, cell) in sums.iter_mut().zip(cells) {
+                *sum += weight * cell;
+            }
+            total += weight;
+>>>>>>> population
+        }
+        let [p11, p10, p01, p00] = sums.map(|sum| sum / total);
+        Joint::new(p11, p10, p01, p00)
+    }
+
+    /// The cells of the requests that fit both, and how many fit whom.
     fn pair(
         &self,
         task: &TaskPopulation,
         candidate: usize,
         primary: usize,
+<<<<<<< HEAD
     ) -> Option<(Cells, f64, f64, f64)> {
         if candidate.max(primary) >= task.routes.len() {
             return None;
@@ -281,13 +338,36 @@ impl Population {
         let share = |first: bool, second: bool| {
             let fits = |band: &&Band| band.fits[candidate] == first && band.fits[primary] == second;
             task.bands.iter().filter(fits).map(|band| band.share).sum()
+=======
+    ) -> Option<([f64; 4], Fit)> {
+        if candidate.max(primary) >= task.routes.len() {
+            return None;
+        }
+        // A route's answer is right exactly when it is right.
+        let rho = if candidate == primary {
+            1.0
+        } else {
+            self.correlation
+>>>>>>> population
         };
-        Some((
-            joint,
-            share(true, true),
-            share(true, false),
-            share(false, true),
-        ))
+        let mut cells = [0.0; 4];
+        for (weight, right) in task.points() {
+            let joint = self.copula.joint(right[candidate], right[primary], rho)?;
+            let here = [joint.p11(), joint.p10(), joint.p01(), joint.p00()];
+            for (cell, p) in cells.iter_mut().zip(here) {
+                *cell += weight * p;
+            }
+        }
+        let mut fit = Fit::default();
+        for band in &task.bands {
+            *match (band.fits[candidate], band.fits[primary]) {
+                (true, true) => &mut fit.both,
+                (true, false) => &mut fit.candidate_alone,
+                (false, true) => &mut fit.primary_alone,
+                (false, false) => &mut fit.neither,
+            } += band.share;
+        }
+        Some((cells, fit))
     }
 
     /// A cascade. `None` if a route is out of range, or a rate is no probability.
@@ -384,7 +464,7 @@ pub(super) fn of(
     workload: &Workload,
     world: &Synthetic,
     terms: &[Terms],
-) -> Result<Population, Diagnostic> {
+) -> Result<Population, Box<Diagnostic>> {
     let terms: Vec<Terms> = (0..world.routes.len())
         .map(|route| terms.get(route).copied().unwrap_or(Terms::UNKNOWN))
         .collect();
@@ -392,14 +472,7 @@ pub(super) fn of(
     let mut tasks = Vec::with_capacity(world.tasks.len());
     for (index, name) in workload.tasks.iter().enumerate() {
         let task = task(world, index, name, &terms, &mut room);
-        tasks.push(task.ok_or_else(|| {
-            Diagnostic::error(format!(
-                "`{}` is too large to integrate: its tasks, difficulties, languages and models come to more than \
-                 {POINTS_MAX} points",
-                workload.name
-            ))
-            .help("a world with fewer languages whose skills differ, or without a slope above 10, has fewer")
-        })?);
+        tasks.push(task.ok_or_else(|| Box::new(too_large(&workload.name)))?);
     }
     let mut notes = Vec::new();
     let mut left_out = Vec::new();
@@ -421,6 +494,14 @@ pub(super) fn of(
         correlation: world.correlation.get(),
         notes,
     })
+}
+
+fn too_large(name: &str) -> Diagnostic {
+    Diagnostic::error(format!(
+        "`{name}` is too large to integrate: its tasks, difficulties, languages and models come to more than \
+         {POINTS_MAX} points"
+    ))
+    .help("a world has fewer with fewer languages whose skills differ, or with a slope of 10 or less")
 }
 
 /// One task; `None` if there is no `room` for its points.

@@ -80,6 +80,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 /// Families by their key in the file.
 const FAMILIES: &[&[(&str, Family)]] = &[population::FAMILIES];
 const FAMILIES: &[&[(&str, Family)]] = &[sequential::FAMILIES];
+const FAMILIES: &[&[(&str, Family)]] = &[population::FAMILIES, sequential::FAMILIES];
 
 /// Keys that say how to read the file rather than what to compute.
 const ABOUT: &[&str] = &["conventions", "tolerances", "notes"];
