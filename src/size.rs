@@ -4,21 +4,15 @@
 //! nothing here is drawn. What this module is not: the statistics, which are in
 //! [`stats`](crate::stats), or how the answers are written down.
 
-<<<<<<< HEAD
+mod expected;
 mod peeking;
+mod rehearsal;
 mod shadow;
 
+pub use expected::{population, terms};
 pub use peeking::Peeked;
+pub use rehearsal::{Rehearsed, Runs, rehearse};
 pub use shadow::{
     Campaign, Cell, Certified, Mirroring, Needed, Origin, ShadowPlan, ShadowSizing, Truth, TypeOne,
     recorded_truths, simulated_truths,
 };
-
-use crate::catalogue::Catalogue;
-use crate::source::Diagnostic;
-use crate::workload::{Population, Terms, Workload};
-=======
-mod expected;
->>>>>>> population
-
-pub use expected::{population, terms};

@@ -11,10 +11,6 @@ mod grader;
 mod group_sequential;
 mod interval;
 mod mcnemar;
-mod copula;
-mod group_sequential;
-mod interval;
-mod joint;
 mod noninferiority;
 mod paired;
 mod pairs_needed;
@@ -31,9 +27,8 @@ mod unconditional;
 mod wide;
 
 pub use binomial::{binomial_lower, binomial_pmf, binomial_upper};
-pub use copula::{Cells, Copula};
-pub use grader::Grader;
 pub use copula::Copula;
+pub use grader::Grader;
 pub use group_sequential::{
     Sides, Spending, crossing_probabilities, naive_error, obrien_fleming_constant, pocock_constant,
     spending_boundaries,
@@ -44,7 +39,6 @@ pub use interval::{
 };
 pub use interval::{Moments, Ratio, moments};
 pub use mcnemar::{McNemar, mcnemar, unpaired_standard_error};
-pub use joint::Joint;
 pub use noninferiority::{NonInferiority, from_limits, tango_test, upheld};
 pub use paired::{
     Ddof, Newcombe, Pairs, agresti_min, bonett_price, newcombe, newcombe10, tango, tango_statistic,

@@ -76,7 +76,7 @@ pub fn rehearse(
             None => workload,
         };
         let population = super::population(world, catalogue)
-            .map_err(|error| Stopped::Invalid(Diagnostics(vec![*Box::new(error)])))?;
+            .map_err(|error| Stopped::Invalid(Diagnostics(vec![*error])))?;
         let route = |name: &str| workload.routes.iter().position(|known| known == name);
         let (Some(candidate), Some(primary)) = (route(&truth.candidate), route(&truth.primary)) else {
             continue;
@@ -131,7 +131,8 @@ pub fn rehearse(
 
 /// A policy that serves by the primary and mirrors everything to the candidate.
 fn shadow(truth: &Truth) -> String {
-    let quoted = |name: &str| toml::Value::from(name).to_string();
+    // A JSON string is a TOML string.
+    let quoted = |name: &str| serde_json::Value::from(name).to_string();
     format!(
         "[shadow]\ncandidate = {}\nshare = 1.0\nbase.fixed = {{ route = {} }}\n",
         quoted(&truth.candidate),

@@ -446,7 +446,7 @@ pub fn simulated_truths(
         Some(catalogue) => super::terms(workload, catalogue),
         None => vec![Terms::UNKNOWN; workload.routes.len()],
     };
-    let population = workload.population(&terms)?;
+    let population = workload.population(&terms).map_err(|error| *error)?;
     let truth = |name: &str, task: Option<usize>| {
         let chosen = || {
             let all = population.tasks.iter().enumerate();
@@ -460,10 +460,7 @@ pub fn simulated_truths(
             task: name.to_owned(),
             candidate: workload.routes[candidate].clone(),
             primary: workload.routes[primary].clone(),
-            joint: {
-                let cells = population.joint(task, candidate, primary)?;
-                Joint::new(cells.p11, cells.p10, cells.p01, cells.p00)?
-            },
+            joint: population.joint(task, candidate, primary)?,
             share: population.fitting(task, candidate, primary)?,
             usd_per_mirror: usd.filter(|_| fits > 0.0).map(|usd| usd / fits),
             pairs: None,

@@ -7,60 +7,9 @@
 
 use std::sync::OnceLock;
 
-use super::joint::Joint;
+use super::promotion::Joint;
 use super::quadrature::Legendre;
 
-<<<<<<< HEAD
-/// Probabilities of what a candidate and a primary make of one request. They add up to one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Cells {
-    /// Both right.
-    pub p11: f64,
-    /// The candidate right, the primary wrong.
-    pub p10: f64,
-    /// The candidate wrong, the primary right.
-    pub p01: f64,
-    /// Both wrong.
-    pub p00: f64,
-}
-
-impl Cells {
-    /// From P(both right) and the two marginals. `None` unless all four cells are probabilities, to
-    /// within rounding (1e-12).
-    #[must_use]
-    pub fn from_marginals(both: f64, candidate: f64, primary: f64) -> Option<Self> {
-        let cell = |value: f64| (value >= -1e-12).then_some(value.max(0.0));
-        Some(Self {
-            p11: cell(both)?,
-            p10: cell(candidate - both)?,
-            p01: cell(primary - both)?,
-            p00: cell(1.0 - candidate - primary + both)?,
-        })
-    }
-
-    /// Candidate's accuracy minus the primary's: p10 − p01.
-    #[must_use]
-    pub fn difference(&self) -> f64 {
-        self.p10 - self.p01
-    }
-
-    /// How often the two disagree: p10 + p01. It drives the size of a paired comparison.
-    #[must_use]
-    pub fn discordance(&self) -> f64 {
-        self.p10 + self.p01
-    }
-
-    /// Adds `other`, weighted: for averages over difficulties, tasks or tenants.
-    pub fn add(&mut self, weight: f64, other: &Self) {
-        self.p11 += weight * other.p11;
-        self.p10 += weight * other.p10;
-        self.p01 += weight * other.p01;
-        self.p00 += weight * other.p00;
-    }
-}
-
-=======
->>>>>>> population
 /// A family of dependence with one parameter ρ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Copula {
@@ -90,10 +39,6 @@ impl Copula {
 
     /// The 2×2 table for marginals `candidate` and `primary`. `None` unless all numbers lie in [0, 1].
     #[must_use]
-<<<<<<< HEAD
-    pub fn joint(self, candidate: f64, primary: f64, rho: f64) -> Option<Cells> {
-        Cells::from_marginals(self.both(candidate, primary, rho)?, candidate, primary)
-=======
     pub fn joint(self, candidate: f64, primary: f64, rho: f64) -> Option<Joint> {
         let both = self.both(candidate, primary, rho)?;
         // Of a difference that ought to be zero, a rounding may be left.
@@ -104,7 +49,6 @@ impl Copula {
             cell(primary - both),
             cell(1.0 - candidate - primary + both),
         )
->>>>>>> population
     }
 
     /// Takes the dependence apart: calls `visit` with states that have weights adding up to one, and in
@@ -261,10 +205,6 @@ mod tests {
                 assert_eq!(family.joint(p, q, rho), None);
             }
         }
-<<<<<<< HEAD
-        assert_eq!(Cells::from_marginals(0.6, 0.5, 0.9), None);
-=======
->>>>>>> population
     }
 
     proptest! {

@@ -12,7 +12,7 @@ use super::Workload;
 use super::law::{DifficultyLaw, TokenLaw};
 use super::synthetic::Synthetic;
 use crate::source::Diagnostic;
-use crate::stats::{Copula, Cells};
+use crate::stats::{Copula, Joint};
 use crate::units::{Price, Tokens};
 
 /// Most (difficulty, language) points over all tasks, times routes: a quarter of a gigabyte.
@@ -205,24 +205,10 @@ impl Population {
     /// tasks by their shares of these: what a shadow run sees, because a request that does not fit the
     /// candidate is not mirrored. `None` if a name is out of range or nothing fits both.
     #[must_use]
-<<<<<<< HEAD
-    pub fn joint(&self, task: Option<usize>, candidate: usize, primary: usize) -> Option<Cells> {
-        let (mut sum, mut weight) = (Cells::default(), 0.0);
-        for task in self.chosen(task)? {
-            let (skill, both, _, _) = self.pair(task, candidate, primary)?;
-            sum.add(task.share * both, &skill);
-            weight += task.share * both;
-        }
-        (weight > 0.0).then(|| {
-            let mut mean = Cells::default();
-            mean.add(1.0 / weight, &sum);
-            mean
-=======
     pub fn joint(&self, task: Option<usize>, candidate: usize, primary: usize) -> Option<Joint> {
         self.mean(task, |task| {
             let (cells, fit) = self.pair(task, candidate, primary)?;
             Some((cells, fit.both))
->>>>>>> population
         })
     }
 
@@ -234,45 +220,6 @@ impl Population {
         task: Option<usize>,
         candidate: usize,
         primary: usize,
-<<<<<<< HEAD
-    ) -> Option<Cells> {
-        let (mut sum, mut weight) = (Cells::default(), 0.0);
-        for task in self.chosen(task)? {
-            let (skill, both, first, second) = self.pair(task, candidate, primary)?;
-            let (p, q) = (task.routes[candidate].right, task.routes[primary].right);
-            let rest = (1.0 - both - first - second).max(0.0);
-            let all = Cells {
-                p11: both * skill.p11,
-                p10: both * skill.p10 + first * p,
-                p01: both * skill.p01 + second * q,
-                p00: both * skill.p00 + first * (1.0 - p) + second * (1.0 - q) + rest,
-            };
-            sum.add(task.share, &all);
-            weight += task.share;
-        }
-        (weight > 0.0).then(|| {
-            let mut mean = Cells::default();
-            mean.add(1.0 / weight, &sum);
-            mean
-        })
-    }
-
-    /// Share of all requests that are of `task` (of any, if `None`) and fit both routes: those that a
-    /// shadow run can pair. `None` if a name is out of range.
-    #[must_use]
-    pub fn fitting(&self, task: Option<usize>, candidate: usize, primary: usize) -> Option<f64> {
-        let parts = self.chosen(task)?.iter().map(|task| {
-            let (_, both, _, _) = self.pair(task, candidate, primary)?;
-            Some(task.share * both)
-        });
-        parts.sum()
-    }
-
-    fn chosen(&self, task: Option<usize>) -> Option<&[TaskPopulation]> {
-        match task {
-            Some(at) => self.tasks.get(at..=at),
-            None => Some(&self.tasks),
-=======
     ) -> Option<Joint> {
         self.mean(task, |task| {
             let ([p11, p10, p01, p00], fit) = self.pair(task, candidate, primary)?;
@@ -288,6 +235,25 @@ impl Population {
             ];
             Some((cells, 1.0))
         })
+    }
+
+    /// Share of all requests that are of `task` (of any, if `None`) and fit both routes: those that a
+    /// shadow run can pair. `None` if a name is out of range.
+    #[must_use]
+    pub fn fitting(&self, task: Option<usize>, candidate: usize, primary: usize) -> Option<f64> {
+        let tasks = match task {
+            Some(at) => self.tasks.get(at..=at)?,
+            None => &self.tasks,
+        };
+        if candidate.max(primary) >= tasks.first()?.routes.len() {
+            return None;
+        }
+        let both = |task: &TaskPopulation| -> f64 {
+            let bands = task.bands.iter();
+            let fits = bands.filter(|band| band.fits[candidate] && band.fits[primary]);
+            fits.map(|band| band.share).sum()
+        };
+        Some(tasks.iter().map(|task| task.share * both(task)).sum())
     }
 
     /// The mean over one task or all of them of cells with weights, which their shares multiply.
@@ -308,7 +274,6 @@ impl Population {
                 *sum += weight * cell;
             }
             total += weight;
->>>>>>> population
         }
         let [p11, p10, p01, p00] = sums.map(|sum| sum / total);
         Joint::new(p11, p10, p01, p00)
@@ -320,25 +285,6 @@ impl Population {
         task: &TaskPopulation,
         candidate: usize,
         primary: usize,
-<<<<<<< HEAD
-    ) -> Option<(Cells, f64, f64, f64)> {
-        if candidate.max(primary) >= task.routes.len() {
-            return None;
-        }
-        let mut joint = Cells::default();
-        for (weight, right) in task.points() {
-            let (p, q) = (right[candidate], right[primary]);
-            let rho = if candidate == primary {
-                1.0
-            } else {
-                self.correlation
-            };
-            joint.add(*weight, &self.copula.joint(p, q, rho)?);
-        }
-        let share = |first: bool, second: bool| {
-            let fits = |band: &&Band| band.fits[candidate] == first && band.fits[primary] == second;
-            task.bands.iter().filter(fits).map(|band| band.share).sum()
-=======
     ) -> Option<([f64; 4], Fit)> {
         if candidate.max(primary) >= task.routes.len() {
             return None;
@@ -348,7 +294,6 @@ impl Population {
             1.0
         } else {
             self.correlation
->>>>>>> population
         };
         let mut cells = [0.0; 4];
         for (weight, right) in task.points() {

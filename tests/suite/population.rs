@@ -95,14 +95,9 @@ fn drawn_grades_agree(workload: &Workload, catalogue: &Catalogue) -> Population 
                 let cells = pairs[t][one * routes + other];
                 let both = population.joint(Some(t), one, other).unwrap();
                 let all = population.joint_of_all(Some(t), one, other).unwrap();
-<<<<<<< HEAD
-                let table =
-                    |joint: routelab::stats::Cells| [joint.p11, joint.p01, joint.p10, joint.p00];
-=======
                 let table = |joint: routelab::stats::Joint| {
                     [joint.p11(), joint.p01(), joint.p10(), joint.p00()]
                 };
->>>>>>> population
                 let paired: u64 = cells[..4].iter().sum();
                 // `cell` counts (right, wrong) as 1: the candidate right, the primary wrong.
                 let [p11, p01, p10, p00] = table(both);

@@ -5,12 +5,11 @@
 //! file of the same schema, so that anybody can check vectors of their own.
 
 mod population;
+mod sequential;
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
-
-mod sequential;
 
 use crate::given::{fixture, reference};
 
@@ -78,8 +77,6 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 }
 
 /// Families by their key in the file.
-const FAMILIES: &[&[(&str, Family)]] = &[population::FAMILIES];
-const FAMILIES: &[&[(&str, Family)]] = &[sequential::FAMILIES];
 const FAMILIES: &[&[(&str, Family)]] = &[population::FAMILIES, sequential::FAMILIES];
 
 /// Keys that say how to read the file rather than what to compute.

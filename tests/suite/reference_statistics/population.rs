@@ -3,11 +3,7 @@
 use routelab::policy::{Ask, NoLab, PolicyFile, Setup};
 use routelab::router::{Need, Regions, Target};
 use routelab::size;
-<<<<<<< HEAD
-use routelab::stats::{Copula, Cells};
-=======
 use routelab::stats::Copula;
->>>>>>> population
 use routelab::units::Tokens;
 use routelab::workload::{Cascade, Expected, NO_NAME, Population, Workload};
 use serde_json::Value;
@@ -251,13 +247,8 @@ fn copula(vectors: &Vectors<'_>, family: &Value, check: &mut Check) {
                 continue;
             };
             population.copula = copula;
-<<<<<<< HEAD
-            let Cells { p11, p10, p01, p00 } =
-                population.joint(Some(task), candidate, primary).unwrap();
-=======
             let joint = population.joint(Some(task), candidate, primary).unwrap();
             let cells = [joint.p11(), joint.p10(), joint.p01(), joint.p00()];
->>>>>>> population
             let tolerance = vectors.tolerance(&format!("copula_{name}"));
             compare(check, &what, &cells, table, tolerance);
         }
