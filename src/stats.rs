@@ -5,13 +5,20 @@
 //! What this module is not: a place that knows what a policy, a route or a dollar is. It sees counts
 //! and sums, and every function is pure.
 
+pub mod bootstrap;
+mod cluster;
 mod interval;
+pub mod multiplicity;
 mod noninferiority;
+pub mod off_policy;
 mod paired;
+pub mod pareto;
 mod quantile;
 mod sample_size;
 mod tally;
 
+pub use bootstrap::Bootstrap;
+pub use cluster::{ClusterMean, ClusterSum, cluster_bca, cluster_mean, cluster_percentile};
 pub use interval::{
     Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_fraction,
 };
@@ -20,7 +27,7 @@ pub use noninferiority::{NonInferiority, from_limits, tango_test, upheld};
 pub use paired::{
     Ddof, Pairs, agresti_min, bonett_price, newcombe10, tango, tango_statistic, wald,
 };
-pub use quantile::{student_two_sided, z_two_sided};
+pub use quantile::{normal_tail, student_two_sided, z_two_sided};
 pub use sample_size::{Needed, ODDS, needed};
 pub use tally::{PairTally, Tally, Unserved};
 

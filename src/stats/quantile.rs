@@ -35,6 +35,15 @@ pub fn student_two_sided(level: f64, freedom: u64) -> f64 {
     })
 }
 
+/// P(Z > z) for a standard normal Z: the one-sided p-value of a statistic. Accurate in the far tail, where
+/// 1 − P(Z ≤ z) would be zero; NaN for NaN. From `libm`, so it is the same bits everywhere.
+///
+/// Source: P(Z > z) = erfc(z/√2)/2.
+#[must_use]
+pub fn normal_tail(z: f64) -> f64 {
+    libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2) / 2.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +62,25 @@ mod tests {
             let got = student_two_sided(0.95, freedom);
             assert!((got - t).abs() < 5e-7, "{freedom}: {got}");
         }
+    }
+
+    #[test]
+    fn the_normal_tail_belongs_to_the_critical_values() {
+        for level in [0.5, 0.9, 0.95, 0.99, 0.999] {
+            let tail = normal_tail(z_two_sided(level));
+            assert!(
+                (tail - (1.0 - level) / 2.0).abs() < 1e-12,
+                "{level}: {tail}"
+            );
+        }
+        assert_eq!(normal_tail(0.0), 0.5);
+        assert_eq!(
+            (normal_tail(f64::INFINITY), normal_tail(f64::NEG_INFINITY)),
+            (0.0, 1.0)
+        );
+        // Any table of the tail: 2.8665e-7 at five standard deviations.
+        assert!((normal_tail(5.0) / 2.866_515_7e-7 - 1.0).abs() < 1e-7);
+        assert!(normal_tail(f64::NAN).is_nan());
     }
 
     #[test]

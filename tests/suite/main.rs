@@ -11,6 +11,7 @@ mod judges;
 mod lesson;
 #[cfg(feature = "live")]
 mod live;
+mod off_policy;
 mod program;
 mod readme;
 mod reference_statistics;

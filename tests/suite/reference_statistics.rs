@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use crate::given::{fixture, reference};
 
+pub(crate) mod evidence;
+
 /// Compares one family of the file with what the library computes.
 pub(crate) type Family = fn(&Vectors<'_>, &Value, &mut Check);
 
@@ -74,7 +76,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 }
 
 /// Families by their key in the file.
-const FAMILIES: &[&[(&str, Family)]] = &[];
+const FAMILIES: &[&[(&str, Family)]] = &[evidence::FAMILIES];
 
 /// Keys that say how to read the file rather than what to compute.
 const ABOUT: &[&str] = &["conventions", "tolerances", "notes"];
