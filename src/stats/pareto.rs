@@ -91,11 +91,8 @@ pub fn simultaneous(estimates: &[f64], replicates: &[Vec<f64>], level: f64) -> O
     let fits = |values: &[f64]| {
         values.len() == estimates.len() && values.iter().all(|value| value.is_finite())
     };
-    if n < 2
-        || !(level > 0.0 && level < 1.0)
-        || !fits(estimates)
-        || !replicates.iter().all(|values| fits(values))
-    {
+    let all_fit = fits(estimates) && replicates.iter().all(|values| fits(values));
+    if n < 2 || !all_fit || !(level > 0.0 && level < 1.0) {
         return None;
     }
     let errors: Vec<f64> = (0..estimates.len())
