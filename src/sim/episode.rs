@@ -339,7 +339,7 @@ fn decide(
                 i,
             );
             unpriced += u64::from(copy.cost == COST_UNKNOWN);
-            add_mirror(tally, &copy);
+            add_mirror(tally, outcomes.last(), &copy);
         }
     }
     // A request without a mirror costs nothing to mirror.
@@ -347,9 +347,26 @@ fn decide(
     counts.add_to(tally);
 }
 
+/// Adds a copy of a request, and how its answer compares with what was served.
 #[inline(never)]
-pub(super) fn add_mirror(tally: &mut Tally, copy: &Outcome) {
+pub(super) fn add_mirror(tally: &mut Tally, served: Option<&Outcome>, copy: &Outcome) {
     tally.mirror_calls += u64::from(copy.calls());
+    // A copy that reached nobody says nothing about the candidate's answers.
+    if let (Some(served), 1..) = (served, copy.calls()) {
+        tally.mirrored += 1;
+        let (first, second) = (copy.grade(), served.grade());
+        if first.is_binary() && second.is_binary() {
+            let cell = match (first == Score::RIGHT, second == Score::RIGHT) {
+                (true, true) => &mut tally.m11,
+                (true, false) => &mut tally.m10,
+                (false, true) => &mut tally.m01,
+                (false, false) => &mut tally.m00,
+            };
+            *cell += 1;
+        } else if !first.is_missing() && !second.is_missing() {
+            tally.mirror_fractional += 1;
+        }
+    }
     if copy.cost != COST_UNKNOWN {
         tallying::grow(&mut tally.mirror_cost_sum, i128::from(copy.cost));
         tallying::grow(

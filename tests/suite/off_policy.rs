@@ -81,9 +81,9 @@ fn recorded(
     let mut seen: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
     let rows = data["action"].len();
     let place = |i: usize| cell(data["action"][i], data["position"][i]);
-    for i in 0..rows {
+    for (i, reward) in data["reward"].iter().enumerate() {
         let (clicks, n) = seen.entry(place(i)).or_default();
-        *clicks += data["reward"][i];
+        *clicks += reward;
         *n += 1.0;
     }
     let model = |cell| {

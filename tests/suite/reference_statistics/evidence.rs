@@ -16,13 +16,14 @@ fn numbers(value: &Value) -> Vec<f64> {
 }
 
 /// One table of p-values, or a list of such tables.
-fn adjusted(vectors: &Vectors<'_>, value: &Value, check: &mut Check) {
-    if let Some(tables) = value.as_array() {
-        for table in tables {
-            adjusted(vectors, table, check);
-        }
-        return;
+fn adjusted(_: &Vectors<'_>, value: &Value, check: &mut Check) {
+    match value.as_array() {
+        Some(tables) => tables.iter().for_each(|table| adjusted_table(table, check)),
+        None => adjusted_table(value, check),
     }
+}
+
+fn adjusted_table(value: &Value, check: &mut Check) {
     let p = numbers(&value["p"]);
     for (key, want) in value.as_object().expect("a table") {
         let got = match key.as_str() {
