@@ -18,17 +18,19 @@ mod sample_size;
 mod tally;
 
 pub use bootstrap::Bootstrap;
-pub use cluster::{ClusterMean, ClusterSum, cluster_bca, cluster_mean, cluster_percentile};
+pub use cluster::{
+    ClusterMean, ClusterPair, ClusterSum, cluster_bca, cluster_mean, cluster_percentile,
+};
 pub use interval::{
     Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_fraction,
 };
 pub use interval::{Moments, Ratio, moments};
-pub use noninferiority::{NonInferiority, from_limits, tango_test, upheld};
+pub use noninferiority::{NonInferiority, Tails, from_limits, tango_test, upheld};
 pub use paired::{
     Ddof, Pairs, agresti_min, bonett_price, newcombe10, tango, tango_statistic, wald,
 };
-pub use quantile::{normal_tail, student_two_sided, z_two_sided};
-pub use sample_size::{Needed, ODDS, needed};
+pub use quantile::{normal_tail, student_tail, student_two_sided, z_two_sided};
+pub use sample_size::{Needed, ODDS, needed, needed_among};
 pub use tally::{PairTally, Tally, Unserved};
 
 /// A number with what is needed to judge it.
@@ -54,6 +56,12 @@ impl Estimate {
 
     /// The method of an interval that has the spread over requests and that over replicates in it.
     pub const ROWS_AND_REPLICATES: &'static str = "rows+replicates";
+
+    /// The method of an interval that takes clusters of requests, not requests, for independent.
+    pub const CLUSTER_T: &'static str = "cluster-t";
+
+    /// The method of an interval by drawing clusters anew.
+    pub const CLUSTER_BCA: &'static str = "cluster-bca";
 
     /// The method of an interval over the means of replicates, whose n is the replicates.
     pub const T_REPLICATES: &'static str = "t-replicates";

@@ -1,11 +1,12 @@
 //! One chunk: fill a batch, let every contestant decide on it, add up.
 
+use super::clusters::{self, Clusters};
 use super::contestants::{Field, Runner};
 use super::drive::{self, Answering, Outcome, VerifierCounts};
 use super::plain::{Deciding, Plain};
 use super::tallying::{self, Column};
 use crate::catalogue::{Catalogue, Requirement};
-use crate::policy::{Asks, Policy};
+use crate::policy::{Asks, Policy, Unit};
 use crate::router::{RouteId, Router};
 use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::stats::{PairTally, Tally, Unserved};
@@ -31,6 +32,8 @@ pub(super) struct World<'a> {
     pub(super) key: u64,
     /// By route of the catalogue.
     pub(super) prices: Vec<Option<Price>>,
+    /// Whose requests are added up together for intervals, if anybody's are.
+    pub(super) cluster: Option<Unit>,
 }
 
 impl World<'_> {
@@ -94,17 +97,20 @@ pub(super) struct Sums {
     pub(super) tallies: Vec<Tally>,
     /// By contestant, then by baseline.
     pub(super) pairs: Vec<Vec<PairTally>>,
+    /// The pairs by cluster, if asked for.
+    pub(super) clusters: Option<Clusters>,
 }
 
 impl Sums {
-    pub(super) fn new(contestants: usize, baselines: usize, routes: usize) -> Self {
+    pub(super) fn new(world: &World<'_>, contestants: usize, baselines: usize) -> Self {
         let tally = Tally {
-            final_count: vec![0; routes],
+            final_count: vec![0; world.catalogue.routes.len()],
             ..Tally::default()
         };
         Self {
             tallies: vec![tally; contestants],
             pairs: vec![vec![PairTally::default(); baselines]; contestants],
+            clusters: world.cluster.map(|_| Clusters::new(contestants, baselines)),
         }
     }
 
@@ -119,6 +125,9 @@ impl Sums {
             .zip(other.pairs.iter().flatten())
         {
             mine.merge(theirs);
+        }
+        if let (Some(mine), Some(theirs)) = (self.clusters.take(), other.clusters) {
+            self.clusters = Some(mine.merge(theirs));
         }
         self
     }
@@ -290,6 +299,10 @@ fn run_slice(
         for (mine, pairs) in scratch.runners.iter().zip(&mut sums.pairs) {
             tallying::add_pairs(&mut pairs[b], &mine.column, theirs);
         }
+    }
+    if let (Some(clusters), Some(unit)) = (&mut sums.clusters, world.cluster) {
+        let columns: Vec<&Column> = scratch.runners.iter().map(|one| &one.column).collect();
+        clusters.add(&clusters::ids(unit, batch, first), &columns, baselines);
     }
 }
 

@@ -25,6 +25,23 @@ impl ClusterSum {
     }
 }
 
+/// What one cluster's requests add to the comparison of two policies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterPair {
+    /// First score − second score in millionths, over requests graded for both.
+    pub score: ClusterSum,
+    /// First cost − second cost in 10⁻¹² USD, over requests of known cost for both.
+    pub cost: ClusterSum,
+}
+
+impl ClusterPair {
+    /// Adds another one's requests; the order does not matter.
+    pub fn merge(&mut self, other: Self) {
+        self.score.merge(other.score);
+        self.cost.merge(other.cost);
+    }
+}
+
 /// A mean over clustered observations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClusterMean {
