@@ -101,6 +101,7 @@
 //!     baseline: None, // the most accurate single route
 //!     controls: true,
 //!     stage: None,
+//!     cluster: None,
 //! };
 //! let results = sim::run(&experiment, &mut found, &|_done| {}, &AtomicBool::new(false))
 //!     .expect("the three files fit each other");

@@ -6,14 +6,19 @@
 //! and sums, and every function is pure.
 
 mod binomial;
+pub mod bootstrap;
+mod cluster;
 mod copula;
 mod grader;
 mod group_sequential;
 mod interval;
 mod mcnemar;
+pub mod multiplicity;
 mod noninferiority;
+pub mod off_policy;
 mod paired;
 mod pairs_needed;
+pub mod pareto;
 mod promotion;
 mod quadrature;
 mod quantile;
@@ -27,6 +32,10 @@ mod unconditional;
 mod wide;
 
 pub use binomial::{binomial_lower, binomial_pmf, binomial_upper};
+pub use bootstrap::Bootstrap;
+pub use cluster::{
+    ClusterMean, ClusterPair, ClusterSum, cluster_bca, cluster_mean, cluster_percentile,
+};
 pub use copula::Copula;
 pub use grader::Grader;
 pub use group_sequential::{
@@ -34,12 +43,11 @@ pub use group_sequential::{
     spending_boundaries,
 };
 pub use interval::{
-    Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_continuity,
-    wilson_fraction,
+    Limits, Moments, Ratio, difference_of_independent, mean_limits, moments, ratio, wilson,
+    wilson_continuity, wilson_fraction,
 };
-pub use interval::{Moments, Ratio, moments};
 pub use mcnemar::{McNemar, mcnemar, unpaired_standard_error};
-pub use noninferiority::{NonInferiority, from_limits, tango_test, upheld};
+pub use noninferiority::{NonInferiority, Tails, from_limits, tango_test, upheld};
 pub use paired::{
     Ddof, Newcombe, Pairs, agresti_min, bonett_price, newcombe, newcombe10, tango, tango_statistic,
     wald, wald_continuity, wald_corrected_variance,
@@ -49,9 +57,9 @@ pub use pairs_needed::{
 };
 pub use promotion::{Joint, coverage, promotion_probability};
 pub use quadrature::Legendre;
-pub use quantile::{student_two_sided, z_two_sided};
+pub use quantile::{normal_tail, student_tail, student_two_sided, z_two_sided};
 pub use rule::{Counts, Criterion, Decider, RULES, Rule};
-pub use sample_size::{Needed, ODDS, needed};
+pub use sample_size::{Needed, ODDS, needed, needed_among};
 pub use sprt::{Sprt, SprtState};
 pub use stream_test::{
     OperatingCharacteristics, StreamStep, StreamSteps, StreamTest, Verdict, n_until_h1,
@@ -86,6 +94,12 @@ impl Estimate {
 
     /// The method of an interval that has the spread over requests and that over replicates in it.
     pub const ROWS_AND_REPLICATES: &'static str = "rows+replicates";
+
+    /// The method of an interval that takes clusters of requests, not requests, for independent.
+    pub const CLUSTER_T: &'static str = "cluster-t";
+
+    /// The method of an interval by drawing clusters anew.
+    pub const CLUSTER_BCA: &'static str = "cluster-bca";
 
     /// The method of an interval over the means of replicates, whose n is the replicates.
     pub const T_REPLICATES: &'static str = "t-replicates";

@@ -236,6 +236,25 @@ impl Workload {
         matches!(self.world, World::Recorded(_))
     }
 
+    /// Whether requests come from users who may come back: a recorded column in which a user has more
+    /// than one of the rows to judge on, or a synthetic world with users.
+    #[must_use]
+    pub fn has_users(&self) -> bool {
+        match &self.world {
+            World::Synthetic(world) => world.has_users(),
+            World::Recorded(world) => world.repeats(|fact| fact.user),
+        }
+    }
+
+    /// Whether requests belong to conversations that may hold several (see [`Workload::has_users`]).
+    #[must_use]
+    pub fn has_sessions(&self) -> bool {
+        match &self.world {
+            World::Synthetic(world) => world.has_users() && world.sessions_per_user > 0,
+            World::Recorded(world) => world.repeats(|fact| fact.session),
+        }
+    }
+
     /// Writes requests `first..first + len` into `batch`, reusing its vectors. A recorded batch ends at
     /// the last row that is to be judged: `batch.len` tells.
     pub fn fill(&self, key: DrawKey, first: u64, len: usize, batch: &mut Batch) {

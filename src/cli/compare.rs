@@ -12,11 +12,15 @@ use super::Exit;
 use super::inputs::{self, Inputs};
 use super::screen::Screen;
 use super::{numbers, provenance};
+use crate::policy::Unit;
 use crate::report::{self, Options, Outcome, RENDERERS, Renderer};
 use crate::sim::{self, Experiment, Fidelity, Stage, Stopped};
 use crate::source::{Diagnostic, Diagnostics};
 use crate::standin::faults;
 use crate::units::Duration;
+
+/// Whose requests may be taken together.
+const CLUSTER_UNITS: [Unit; 3] = [Unit::User, Unit::Session, Unit::Tenant];
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -37,6 +41,13 @@ pub(super) struct Arguments {
     /// How much less accurate than the baseline still counts as "not worse": 0.03 is three points.
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true, default_value_t = 0.03, value_parser = numbers::parse_margin)]
     margin: f64,
+    /// Take each user, conversation or tenant for independent, not each request, in the intervals of
+    /// differences and in verdicts.
+    #[arg(long, value_name = "UNIT", value_parser = PossibleValuesParser::new(CLUSTER_UNITS.map(Unit::name)))]
+    cluster: Option<String>,
+    /// Also give intervals of differences by drawing the clusters anew so many times (BCa, seeded).
+    #[arg(long, value_name = "N", requires = "cluster", value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    bootstrap: Option<u32>,
     /// Also say what this many requests would cost, such as 40M.
     #[arg(long, value_name = "N", value_parser = numbers::parse_volume)]
     volume: Option<f64>,
@@ -137,6 +148,10 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         baseline: arguments.baseline.as_deref(),
         controls: true,
         stage: stage.as_ref(),
+        // The parser admits only these names.
+        cluster: CLUSTER_UNITS
+            .into_iter()
+            .find(|unit| arguments.cluster.as_deref() == Some(unit.name())),
     };
     let options = Options {
         baseline: arguments.baseline.clone(),
@@ -144,6 +159,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         volume: arguments.volume,
         require: arguments.require.clone(),
         minimize: arguments.minimize.clone(),
+        bootstrap: arguments.bootstrap,
         ..Options::default()
     };
     // What is wrong is said before a run that may take hours, not after it.

@@ -131,7 +131,11 @@ fn chances(plan: &ShadowPlan, sizing: &ShadowSizing) -> Block {
         ("promote".to_owned(), false),
         ("rule".to_owned(), false),
     ];
-    titles.extend(plan.pairs.iter().map(|n| (format!("n = {}", whole(*n)), true)));
+    titles.extend(
+        plan.pairs
+            .iter()
+            .map(|n| (format!("n = {}", whole(*n)), true)),
+    );
     let mut rows = Vec::new();
     for truth in 0..sizing.truths.len() {
         for rule in &plan.rules {
@@ -155,7 +159,10 @@ fn chances(plan: &ShadowPlan, sizing: &ShadowSizing) -> Block {
             }
         }
     }
-    let titles: Vec<(&str, bool)> = titles.iter().map(|(t, right)| (t.as_str(), *right)).collect();
+    let titles: Vec<(&str, bool)> = titles
+        .iter()
+        .map(|(t, right)| (t.as_str(), *right))
+        .collect();
     block(
         "Chance that n graded pairs promote, exact".to_owned(),
         &titles,
@@ -165,7 +172,11 @@ fn chances(plan: &ShadowPlan, sizing: &ShadowSizing) -> Block {
 
 fn errors(plan: &ShadowPlan, sizing: &ShadowSizing) -> Block {
     let mut titles = vec![("rule".to_owned(), false)];
-    titles.extend(plan.pairs.iter().map(|n| (format!("n = {}", whole(*n)), true)));
+    titles.extend(
+        plan.pairs
+            .iter()
+            .map(|n| (format!("n = {}", whole(*n)), true)),
+    );
     let rows = plan.rules.iter().map(|rule| {
         let mut row = vec![rule.name().to_owned()];
         row.extend(plan.pairs.iter().map(|n| {
@@ -177,7 +188,10 @@ fn errors(plan: &ShadowPlan, sizing: &ShadowSizing) -> Block {
         }));
         row
     });
-    let titles: Vec<(&str, bool)> = titles.iter().map(|(t, right)| (t.as_str(), *right)).collect();
+    let titles: Vec<(&str, bool)> = titles
+        .iter()
+        .map(|(t, right)| (t.as_str(), *right))
+        .collect();
     block(
         "Chance of promoting a candidate that is worse by exactly the margin: the highest over all shares of disagreement, exact".to_owned(),
         &titles,
@@ -258,10 +272,7 @@ fn peeked(sizing: &ShadowSizing) -> Block {
     let rows = sizing.peeked.iter().map(|one| {
         let whom = match one.truth {
             Some(truth) => who(sizing, truth).join(", "),
-            None => format!(
-                "worse by the margin, {} disagree",
-                chance(one.disagreement)
-            ),
+            None => format!("worse by the margin, {} disagree", chance(one.disagreement)),
         };
         vec![
             whom,
@@ -300,9 +311,9 @@ fn summary(plan: &ShadowPlan, sizing: &ShadowSizing) -> String {
                 whole(n),
                 chance(needed.power)
             ),
-            None if truth.joint.difference() <= -sizing.margin => format!(
-                "{what}: worse by the margin or more, so nothing but luck promotes it"
-            ),
+            None if truth.joint.difference() <= -sizing.margin => {
+                format!("{what}: worse by the margin or more, so nothing but luck promotes it")
+            }
             None => format!("{what}: no number of pairs that was looked at is enough"),
         }
     };
@@ -325,7 +336,11 @@ fn notes(plan: &ShadowPlan, sizing: &ShadowSizing) -> Vec<String> {
     if any(Origin::Recorded) {
         notes.push("the probabilities of pairs are shares of recorded pairs, taken for the truth: with few pairs they are rough, and the sizes with them".to_owned());
     }
-    let ungraded: u64 = sizing.truths.iter().filter_map(|truth| truth.ungraded).sum();
+    let ungraded: u64 = sizing
+        .truths
+        .iter()
+        .filter_map(|truth| truth.ungraded)
+        .sum();
     if ungraded > 0 {
         notes.push(format!(
             "{} recorded requests lack a grade of one of the two routes and are left out; if grades are missing for a reason, the pairs that are left are no fair sample",
@@ -335,7 +350,10 @@ fn notes(plan: &ShadowPlan, sizing: &ShadowSizing) -> Vec<String> {
     if plan.rules.contains(&Rule::WaldLesson) {
         notes.push("wald is the source lesson's rule (mean − 1.96 standard errors): with few pairs and rare disagreement its standard error is near 0, and it promotes far more often than its alpha says".to_owned());
     }
-    notes.push("power is saw-toothed in n: plan with the n from which it stays, not with the first".to_owned());
+    notes.push(
+        "power is saw-toothed in n: plan with the n from which it stays, not with the first"
+            .to_owned(),
+    );
     if let Some(grader) = sizing.grader {
         notes.push(format!(
             "a grader that errs shrinks differences to {} of their size, and agreeing pairs come to disagree by its errors alone; the margin on its scale is {} points, and the rule uses that. \"margin as it is\" is what a rule does that forgets it",
@@ -352,19 +370,20 @@ fn notes(plan: &ShadowPlan, sizing: &ShadowSizing) -> Vec<String> {
 /// One record per number.
 fn records(sizing: &ShadowSizing) -> Vec<Map<String, Value>> {
     let mut records = Vec::new();
-    let mut push = |what: &str, truth: Option<usize>, rule: &str, n: Value, power: Value, value: Value| {
-        let truth = truth.map(|truth| &sizing.truths[truth]);
-        let mut record = Map::new();
-        record.insert("what".to_owned(), json!(what));
-        record.insert("task".to_owned(), json!(truth.map(|t| &t.task)));
-        record.insert("candidate".to_owned(), json!(truth.map(|t| &t.candidate)));
-        record.insert("primary".to_owned(), json!(truth.map(|t| &t.primary)));
-        record.insert("rule".to_owned(), json!(rule));
-        record.insert("n".to_owned(), n);
-        record.insert("power".to_owned(), power);
-        record.insert("value".to_owned(), value);
-        records.push(record);
-    };
+    let mut push =
+        |what: &str, truth: Option<usize>, rule: &str, n: Value, power: Value, value: Value| {
+            let truth = truth.map(|truth| &sizing.truths[truth]);
+            let mut record = Map::new();
+            record.insert("what".to_owned(), json!(what));
+            record.insert("task".to_owned(), json!(truth.map(|t| &t.task)));
+            record.insert("candidate".to_owned(), json!(truth.map(|t| &t.candidate)));
+            record.insert("primary".to_owned(), json!(truth.map(|t| &t.primary)));
+            record.insert("rule".to_owned(), json!(rule));
+            record.insert("n".to_owned(), n);
+            record.insert("power".to_owned(), power);
+            record.insert("value".to_owned(), value);
+            records.push(record);
+        };
     for (index, truth) in sizing.truths.iter().enumerate() {
         for (what, value) in [
             ("p11", truth.joint.p11()),
@@ -372,28 +391,91 @@ fn records(sizing: &ShadowSizing) -> Vec<Map<String, Value>> {
             ("p01", truth.joint.p01()),
             ("p00", truth.joint.p00()),
         ] {
-            push(what, Some(index), "", json!(truth.pairs), Value::Null, json!(value));
+            push(
+                what,
+                Some(index),
+                "",
+                json!(truth.pairs),
+                Value::Null,
+                json!(value),
+            );
         }
     }
     for cell in &sizing.cells {
-        push("promote", Some(cell.truth), cell.rule, json!(cell.n), Value::Null, json!(cell.promote));
+        push(
+            "promote",
+            Some(cell.truth),
+            cell.rule,
+            json!(cell.n),
+            Value::Null,
+            json!(cell.promote),
+        );
         if let Some(uncorrected) = cell.promote_uncorrected {
-            push("promote_uncorrected", Some(cell.truth), cell.rule, json!(cell.n), Value::Null, json!(uncorrected));
+            push(
+                "promote_uncorrected",
+                Some(cell.truth),
+                cell.rule,
+                json!(cell.n),
+                Value::Null,
+                json!(uncorrected),
+            );
         }
     }
     for one in &sizing.type_one {
-        push("type_one_error_max", None, one.rule, json!(one.n), Value::Null, json!(one.error));
+        push(
+            "type_one_error_max",
+            None,
+            one.rule,
+            json!(one.n),
+            Value::Null,
+            json!(one.error),
+        );
     }
     for needed in &sizing.needed {
-        push("first_n", Some(needed.truth), needed.rule, Value::Null, json!(needed.power), json!(needed.first));
-        push("settled_n", Some(needed.truth), needed.rule, Value::Null, json!(needed.power), json!(needed.settled));
+        push(
+            "first_n",
+            Some(needed.truth),
+            needed.rule,
+            Value::Null,
+            json!(needed.power),
+            json!(needed.first),
+        );
+        push(
+            "settled_n",
+            Some(needed.truth),
+            needed.rule,
+            Value::Null,
+            json!(needed.power),
+            json!(needed.settled),
+        );
     }
     for one in &sizing.certified {
-        push("smallest_margin", Some(one.truth), one.rule, json!(one.n), json!(one.power), json!(one.margin));
+        push(
+            "smallest_margin",
+            Some(one.truth),
+            one.rule,
+            json!(one.n),
+            json!(one.power),
+            json!(one.margin),
+        );
     }
     for one in &sizing.peeked {
-        push("promote_at_any_look", one.truth, &one.method, Value::Null, Value::Null, json!(one.promote));
-        push("expected_n", one.truth, &one.method, Value::Null, Value::Null, json!(one.expected_n));
+        push(
+            "promote_at_any_look",
+            one.truth,
+            &one.method,
+            Value::Null,
+            Value::Null,
+            json!(one.promote),
+        );
+        push(
+            "expected_n",
+            one.truth,
+            &one.method,
+            Value::Null,
+            Value::Null,
+            json!(one.expected_n),
+        );
     }
     records
 }

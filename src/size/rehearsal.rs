@@ -50,7 +50,10 @@ pub struct Runs {
 /// # Errors
 ///
 /// As [`sim::run`]: the inputs do not fit each other, or `stop` was raised.
-#[expect(clippy::too_many_arguments, reason = "a whole experiment and the question about it")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "a whole experiment and the question about it"
+)]
 pub fn rehearse(
     workload: &Workload,
     catalogue: &Catalogue,
@@ -78,10 +81,14 @@ pub fn rehearse(
         let population = super::population(world, catalogue)
             .map_err(|error| Stopped::Invalid(Diagnostics(vec![*error])))?;
         let route = |name: &str| workload.routes.iter().position(|known| known == name);
-        let (Some(candidate), Some(primary)) = (route(&truth.candidate), route(&truth.primary)) else {
+        let (Some(candidate), Some(primary)) = (route(&truth.candidate), route(&truth.primary))
+        else {
             continue;
         };
-        if population.fitting(None, candidate, primary).is_none_or(|share| share < 1.0 - 1e-12) {
+        if population
+            .fitting(None, candidate, primary)
+            .is_none_or(|share| share < 1.0 - 1e-12)
+        {
             continue;
         }
         let mut found = Diagnostics::default();
@@ -103,6 +110,7 @@ pub fn rehearse(
                 baseline: None,
                 controls: false,
                 stage: None,
+                cluster: None,
             };
             let results = sim::run(&experiment, &mut Diagnostics::default(), &|_| {}, stop)?;
             let Some(contestant) = results.contestants.first() else {
@@ -122,7 +130,14 @@ pub fn rehearse(
                 let Some(exact) = promotion_probability(rule, n, truth.joint, criterion) else {
                     continue;
                 };
-                all.push(compared(index, rule, n, promoted, u64::from(runs.count), exact));
+                all.push(compared(
+                    index,
+                    rule,
+                    n,
+                    promoted,
+                    u64::from(runs.count),
+                    exact,
+                ));
             }
         }
     }

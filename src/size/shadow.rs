@@ -254,9 +254,9 @@ impl ShadowPlan {
                         rule: rule.name(),
                         n,
                         promote: promotion_probability(rule, n, joint, graded)?,
-                        promote_uncorrected: self.grader.and_then(|_| {
-                            promotion_probability(rule, n, joint, self.criterion)
-                        }),
+                        promote_uncorrected: self
+                            .grader
+                            .and_then(|_| promotion_probability(rule, n, joint, self.criterion)),
                     })
                 })
             })
@@ -384,7 +384,11 @@ pub fn recorded_truths(
         for i in 0..batch.len {
             let seen = &mut seen[usize::from(batch.task[i])];
             let right = |route: usize| batch.grade[route][i].millionths().map(|grade| grade > 0);
-            seen.add(right(candidate), right(primary), cost(&batch, candidate, price, i));
+            seen.add(
+                right(candidate),
+                right(primary),
+                cost(&batch, candidate, price, i),
+            );
         }
         first += batch.len.max(1) as u64;
     }
@@ -455,7 +459,9 @@ pub fn simulated_truths(
         };
         // A call is made only where the request fits, so the mean is over those.
         let fits: f64 = chosen().map(|(share, route)| share * route.fits).sum();
-        let usd = chosen().map(|(share, route)| Some(share * route.usd?)).sum::<Option<f64>>();
+        let usd = chosen()
+            .map(|(share, route)| Some(share * route.usd?))
+            .sum::<Option<f64>>();
         Some(Truth {
             task: name.to_owned(),
             candidate: workload.routes[candidate].clone(),

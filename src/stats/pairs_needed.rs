@@ -74,8 +74,7 @@ pub fn pairs_needed(
     } else {
         1
     };
-    let reached =
-        |n: u64| Some(promotion_probability(rule, n, joint, criterion)? >= power);
+    let reached = |n: u64| Some(promotion_probability(rule, n, joint, criterion)? >= power);
     let start = if guess <= EXHAUSTIVE as f64 {
         floor
     } else {

@@ -29,12 +29,7 @@ impl Joint {
     pub fn new(p11: f64, p10: f64, p01: f64, p00: f64) -> Option<Self> {
         let fine = [p11, p10, p01, p00].iter().all(|p| *p >= 0.0);
         let sum = p11 + p10 + p01 + p00;
-        (fine && (sum - 1.0).abs() <= 1e-9).then_some(Self {
-            p11,
-            p10,
-            p01,
-            p00,
-        })
+        (fine && (sum - 1.0).abs() <= 1e-9).then_some(Self { p11, p10, p01, p00 })
     }
 
     /// From the two rates of disagreement alone, all agreeing pairs taken to be right: enough for every
@@ -238,11 +233,7 @@ fn first_promoted(s: u64, promotes: impl Fn(u64) -> bool) -> u64 {
 }
 
 /// Σ P(S)·P(n10 ≥ k(S) | S) for a decision on (S, n10) that holds from some k(S) on.
-pub(super) fn over_disagreement(
-    n: u64,
-    joint: Joint,
-    promotes: impl Fn(u64, u64) -> bool,
-) -> f64 {
+pub(super) fn over_disagreement(n: u64, joint: Joint, promotes: impl Fn(u64, u64) -> bool) -> f64 {
     let (wins, losses) = shares(joint.p10, joint.p01);
     let (disagree, agree) = shares(joint.p10 + joint.p01, joint.p11 + joint.p00);
     let walk = Walk::new(n, disagree, agree);
@@ -347,16 +338,10 @@ pub fn coverage(rule: Rule, n: u64, joint: Joint, z: f64) -> Option<f64> {
     let (both, neither) = shares(joint.p11, joint.p00);
     let truth = joint.difference();
     let covered = |n11, n10, n01, n00| {
-        let counts = super::rule::Counts {
-            n11,
-            n10,
-            n01,
-            n00,
-        };
+        let counts = super::rule::Counts { n11, n10, n01, n00 };
         // A limit that equals the truth but for rounding covers it.
-        rule.limits(counts, z).is_some_and(|limits| {
-            limits.low - 1e-12 <= truth && truth <= limits.high + 1e-12
-        })
+        rule.limits(counts, z)
+            .is_some_and(|limits| limits.low - 1e-12 <= truth && truth <= limits.high + 1e-12)
     };
     let mut sum = 0.0;
     for s in 0..=n {

@@ -298,6 +298,11 @@ impl Synthetic {
             || self.sessions_per_user > 0
     }
 
+    /// Whether requests come from users who come back.
+    pub(crate) fn has_users(&self) -> bool {
+        self.users > 0 || self.tenants.iter().any(|tenant| tenant.users > 0)
+    }
+
     /// Requests `first..first + len` into `batch`, whose vectors are reused.
     pub(crate) fn fill(&self, key: DrawKey, first: u64, len: usize, batch: &mut Batch) {
         batch.resize(first, len, self.routes.len(), 1, false);

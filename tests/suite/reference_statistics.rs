@@ -4,6 +4,7 @@
 //! computes is a failure, not a value passed over. `ROUTELAB_REFERENCE_STATISTICS=FILE` takes another
 //! file of the same schema, so that anybody can check vectors of their own.
 
+mod evidence;
 mod population;
 mod sequential;
 
@@ -77,7 +78,11 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 }
 
 /// Families by their key in the file.
-const FAMILIES: &[&[(&str, Family)]] = &[population::FAMILIES, sequential::FAMILIES];
+const FAMILIES: &[&[(&str, Family)]] = &[
+    evidence::FAMILIES,
+    population::FAMILIES,
+    sequential::FAMILIES,
+];
 
 /// Keys that say how to read the file rather than what to compute.
 const ABOUT: &[&str] = &["conventions", "tolerances", "notes"];
