@@ -11,7 +11,7 @@ mod shadow;
 
 pub use expected::{population, terms};
 pub use peeking::Peeked;
-pub use rehearsal::{Rehearsed, Runs, rehearse};
+pub use rehearsal::{Rehearsal, Rehearsed, Runs};
 pub use shadow::{
     Campaign, Cell, Certified, Mirroring, Needed, Origin, ShadowPlan, ShadowSizing, Truth, TypeOne,
     recorded_truths, simulated_truths,

@@ -8,14 +8,22 @@ use clap::builder::PossibleValuesParser;
 use super::screen::Screen;
 use super::{Exit, inputs, numbers, provenance};
 use crate::report::{self, SHEET_FORMATS};
-use crate::size::{Mirroring, Origin, ShadowPlan, Truth, recorded_truths, simulated_truths};
+use crate::catalogue::Catalogue;
+use crate::sim::Stopped;
+use crate::size::{
+    Mirroring, Origin, Rehearsal, Rehearsed, Runs, ShadowPlan, ShadowSizing, Truth, recorded_truths,
+    simulated_truths,
+};
 use crate::source::{Diagnostic, Diagnostics, describe_list, nearest};
+use crate::workload::Workload;
 use crate::stats::{Criterion, Grader, Joint, RULES, Rule, z_two_sided};
 
 /// Most graded pairs of a plan.
 const PAIRS_MAX: u64 = 10_000_000;
 /// Most numbers of pairs in one table.
 const SIZES_MAX: usize = 24;
+/// Most simulated requests for one row.
+const SIMULATED_MAX: u64 = 10_000_000_000;
 /// Most looks of one peeking table.
 const LOOKS_MAX: u64 = 1_000;
 
@@ -83,6 +91,12 @@ pub(super) struct Arguments {
     /// What looking every N pairs up to a horizon does, such as 50,2000.
     #[arg(long, value_name = "N,HORIZON", value_parser = parse_peek)]
     peek: Option<(u64, u64)>,
+    /// Also play every promotion so often: traffic, shadow policy, router, tally, rule.
+    #[arg(long, value_name = "RUNS", requires = "data", conflicts_with = "grader", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    simulate: Option<u32>,
+    /// Seed of the simulated runs.
+    #[arg(long, value_name = "N", default_value_t = inputs::SEED, env = "ROUTELAB_SEED")]
+    seed: u64,
     /// The route catalogue [default: policies/routes.toml].
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
@@ -125,7 +139,7 @@ fn parse_peek(text: &str) -> Result<(u64, u64), String> {
 
 pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Screen) -> Exit {
     let mut reader = inputs::Reader::default();
-    let truths = truths(arguments, &mut reader);
+    let asked = asked(arguments, &mut reader);
     let mut found = reader.found;
     check(arguments, &mut found);
     let z = arguments
@@ -138,14 +152,30 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
             arguments.margin
         )));
     }
-    let (Some(truths), Some(criterion), false) = (truths, criterion, found.has_errors()) else {
+    let (Some(asked), Some(criterion), false) = (asked, criterion, found.has_errors()) else {
         screen.complain(&found);
         return Exit::BadInput;
     };
     screen.complain(&found);
-    let plan = plan(arguments, &truths, criterion);
-    let sheet = report::size_shadow(&plan, &plan.size(truths));
-    let manifest = provenance::manifest(&reader.digests, inputs::SEED, command_line);
+    let plan = plan(arguments, &asked.truths, criterion);
+    let rehearsed = match rehearse(arguments, &asked, &plan) {
+        Ok(rehearsed) => rehearsed,
+        Err(Stopped::Invalid(found)) => {
+            screen.complain(&found);
+            return Exit::BadInput;
+        }
+        Err(Stopped::Interrupted) => return Exit::Interrupted,
+        Err(Stopped::Failed(why)) => {
+            screen.say(&format!("error: {why}"));
+            return Exit::Failure;
+        }
+    };
+    let sizing = ShadowSizing {
+        rehearsed,
+        ..plan.size(asked.truths)
+    };
+    let sheet = report::size_shadow(&plan, &sizing);
+    let manifest = provenance::manifest(&reader.digests, arguments.seed, command_line);
     match sheet.render(&arguments.format, &manifest) {
         Some(text) => screen.print(&text),
         None => Exit::BadInput,
@@ -178,8 +208,60 @@ fn check(arguments: &Arguments, found: &mut Diagnostics) {
     }
 }
 
+/// What the question is about.
+struct Asked {
+    truths: Vec<Truth>,
+    /// Where the truths come from, unless they were given.
+    data: Option<(Workload, Option<Catalogue>)>,
+}
+
+/// The simulated runs, if they were asked for.
+fn rehearse(
+    arguments: &Arguments,
+    asked: &Asked,
+    plan: &ShadowPlan,
+) -> Result<Vec<Rehearsed>, Stopped> {
+    let (Some(count), Some((workload, catalogue))) = (arguments.simulate, &asked.data) else {
+        return Ok(Vec::new());
+    };
+    let refused = |why: &str, help: &str| {
+        let error = Diagnostic::error(why.to_owned()).help(help.to_owned());
+        Err(Stopped::Invalid(Diagnostics(vec![error])))
+    };
+    if workload.is_recorded() {
+        return refused(
+            "recorded requests cannot be drawn anew",
+            "leave --simulate out, or name a synthetic workload",
+        );
+    }
+    let Some(catalogue) = catalogue else {
+        return refused(
+            "a simulated run needs a route catalogue",
+            "name one with --routes FILE",
+        );
+    };
+    let pairs: u64 = plan.pairs.iter().sum();
+    if pairs.saturating_mul(u64::from(count)) > SIMULATED_MAX {
+        return refused(
+            &format!("{count} runs of {pairs} pairs in all are more than {SIMULATED_MAX} simulated requests for each row"),
+            "ask for fewer runs, or for fewer numbers of pairs with --pairs",
+        );
+    }
+    let stop = watched::stop_flag();
+    let runs = Runs {
+        count,
+        seed: arguments.seed,
+    };
+    let rehearsal = Rehearsal {
+        workload,
+        catalogue,
+        runs,
+    };
+    rehearsal.play(plan, &asked.truths, &stop)
+}
+
 /// What the pairs are like; `None` if that cannot be said, with the reasons in `reader.found`.
-fn truths(arguments: &Arguments, reader: &mut inputs::Reader) -> Option<Vec<Truth>> {
+fn asked(arguments: &Arguments, reader: &mut inputs::Reader) -> Option<Asked> {
     let Some(data) = &arguments.data else {
         let (Some(p10), Some(p01)) = (arguments.p10, arguments.p01) else {
             reader.found.push(
@@ -188,7 +270,7 @@ fn truths(arguments: &Arguments, reader: &mut inputs::Reader) -> Option<Vec<Trut
             );
             return None;
         };
-        return Some(vec![Truth {
+        let truth = Truth {
             task: "given".to_owned(),
             candidate: "candidate".to_owned(),
             primary: "primary".to_owned(),
@@ -198,7 +280,11 @@ fn truths(arguments: &Arguments, reader: &mut inputs::Reader) -> Option<Vec<Trut
             pairs: None,
             ungraded: None,
             origin: Origin::Given,
-        }]);
+        };
+        return Some(Asked {
+            truths: vec![truth],
+            data: None,
+        });
     };
     let workload = reader.workload(data, arguments.columns.as_deref())?;
     let path = arguments
@@ -271,7 +357,10 @@ fn truths(arguments: &Arguments, reader: &mut inputs::Reader) -> Option<Vec<Trut
             Err(error) => reader.found.push(error),
         }
     }
-    (!truths.is_empty()).then_some(truths)
+    (!truths.is_empty()).then_some(Asked {
+        truths,
+        data: Some((workload, catalogue)),
+    })
 }
 
 /// The joint distribution of pairs that disagree so often, under a primary that is right so often.

@@ -25,6 +25,7 @@ pub fn size_shadow(plan: &ShadowPlan, sizing: &ShadowSizing) -> Sheet {
             sizes(sizing),
             certified(sizing),
             peeked(sizing),
+            rehearsed(sizing),
         ]
         .into_iter()
         .filter(|block| !block.lines.is_empty())
@@ -201,7 +202,16 @@ fn errors(plan: &ShadowPlan, sizing: &ShadowSizing) -> Block {
 
 fn sizes(sizing: &ShadowSizing) -> Block {
     let money = |usd: Option<f64>| usd.map_or_else(|| UNKNOWN.to_owned(), usd_value);
-    let rows = sizing.needed.iter().map(|needed| {
+    // Where no number of pairs helps, one row says so.
+    let told = |needed: &&Needed| {
+        needed.settled.is_some()
+            || sizing
+                .needed
+                .iter()
+                .find(|one| one.truth == needed.truth && one.rule == needed.rule && one.settled.is_none())
+                .is_some_and(|first| std::ptr::eq(first, *needed))
+    };
+    let rows = sizing.needed.iter().filter(told).map(|needed| {
         let mut cells = who(sizing, needed.truth);
         cells.push(needed.rule.to_owned());
         cells.push(chance(needed.power));
@@ -290,6 +300,41 @@ fn peeked(sizing: &ShadowSizing) -> Block {
             ("alpha", false),
             ("promoted", true),
             ("mean n", true),
+        ],
+        rows.collect(),
+    )
+}
+
+fn rehearsed(sizing: &ShadowSizing) -> Block {
+    let rows = sizing.rehearsed.iter().map(|one| {
+        let mut cells = who(sizing, one.truth);
+        let share = one.simulated.value.unwrap_or(f64::NAN);
+        cells.extend([
+            one.rule.to_owned(),
+            whole(one.n),
+            super::format::share(&one.simulated),
+            chance(one.exact),
+            format!("{:+.2}", (share - one.exact) * 100.0),
+            one.standard_errors
+                .map_or_else(String::new, |errors| format!("{errors:+.1}")),
+        ]);
+        cells
+    });
+    let runs = sizing.rehearsed.first().map_or(0, |one| one.simulated.n);
+    block(
+        format!(
+            "The same, simulated: {} runs of traffic, shadow policy, router, tally and rule",
+            whole(runs)
+        ),
+        &[
+            ("task", false),
+            ("promote", false),
+            ("rule", false),
+            ("n", true),
+            ("simulated", true),
+            ("exact", true),
+            ("difference, points", true),
+            ("in standard errors", true),
         ],
         rows.collect(),
     )

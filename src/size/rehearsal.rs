@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 
-use super::shadow::Truth;
+use super::shadow::{ShadowPlan, Truth};
 use crate::catalogue::Catalogue;
 use crate::policy;
 use crate::sim::{self, Experiment, Stopped};
 use crate::source::{Diagnostics, SourceFile};
-use crate::stats::{Counts, Criterion, Estimate, Rule, promotion_probability, wilson};
+use crate::stats::{Counts, Estimate, Rule, promotion_probability, wilson};
 use crate::workload::Workload;
 
 /// One rule after one number of pairs, simulated and exact.
@@ -42,106 +42,104 @@ pub struct Runs {
     pub seed: u64,
 }
 
-/// Plays each truth of a synthetic `workload` with every rule and number of pairs.
-///
-/// A truth is left out if not all of its requests fit both routes: a run would then have fewer pairs
-/// than requests. `tasks` gives each truth's task, `None` for all together.
-///
-/// # Errors
-///
-/// As [`sim::run`]: the inputs do not fit each other, or `stop` was raised.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a whole experiment and the question about it"
-)]
-pub fn rehearse(
-    workload: &Workload,
-    catalogue: &Catalogue,
-    truths: &[Truth],
-    tasks: &[Option<usize>],
-    rules: &[Rule],
-    criterion: Criterion,
-    pairs: &[u64],
-    runs: Runs,
-    stop: &AtomicBool,
-) -> Result<Vec<Rehearsed>, Stopped> {
-    let mut all = Vec::new();
-    for (index, (truth, task)) in truths.iter().zip(tasks).enumerate() {
-        let narrowed;
-        let world = match task {
-            Some(task) => match workload.only_task(*task) {
-                Some(world) => {
-                    narrowed = world;
-                    &narrowed
+/// A synthetic world in which promotions can be played.
+#[derive(Debug)]
+pub struct Rehearsal<'a> {
+    /// The world; of a recorded one nothing is played.
+    pub workload: &'a Workload,
+    /// Its routes.
+    pub catalogue: &'a Catalogue,
+    /// How often, from which seed.
+    pub runs: Runs,
+}
+
+impl Rehearsal<'_> {
+    /// Plays each truth with every rule and number of pairs of the plan.
+    ///
+    /// A truth is left out if not all of its requests fit both routes: a run would then have fewer
+    /// pairs than requests.
+    ///
+    /// # Errors
+    ///
+    /// As [`sim::run`]: the inputs do not fit each other, or `stop` was raised.
+    pub fn play(
+        &self,
+        plan: &ShadowPlan,
+        truths: &[Truth],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Rehearsed>, Stopped> {
+        let mut all = Vec::new();
+        for (index, truth) in truths.iter().enumerate() {
+            if let Some(world) = self.world(truth)? {
+                for &n in &plan.pairs {
+                    all.extend(self.runs_of(plan, &world, (index, truth), n, stop)?);
                 }
-                None => continue,
-            },
-            None => workload,
-        };
-        let population = super::population(world, catalogue)
-            .map_err(|error| Stopped::Invalid(Diagnostics(vec![*error])))?;
-        let route = |name: &str| workload.routes.iter().position(|known| known == name);
-        let (Some(candidate), Some(primary)) = (route(&truth.candidate), route(&truth.primary))
-        else {
-            continue;
-        };
-        if population
-            .fitting(None, candidate, primary)
-            .is_none_or(|share| share < 1.0 - 1e-12)
-        {
-            continue;
-        }
-        let mut found = Diagnostics::default();
-        let policy = policy::parse(
-            &SourceFile::new("shadow.toml", shadow(truth)),
-            "shadow",
-            catalogue,
-            &mut found,
-        )
-        .ok_or_else(|| Stopped::Invalid(found))?;
-        for &n in pairs {
-            let experiment = Experiment {
-                catalogue,
-                workload: world,
-                policies: std::slice::from_ref(&policy),
-                seed: runs.seed,
-                requests: n,
-                replicates: runs.count,
-                baseline: None,
-                controls: false,
-                stage: None,
-                cluster: None,
-            };
-            let results = sim::run(&experiment, &mut Diagnostics::default(), &|_| {}, stop)?;
-            let Some(contestant) = results.contestants.first() else {
-                continue;
-            };
-            for &rule in rules {
-                let promoted = contestant.tallies.iter().filter(|tally| {
-                    let counts = Counts {
-                        n11: tally.m11,
-                        n10: tally.m10,
-                        n01: tally.m01,
-                        n00: tally.m00,
-                    };
-                    rule.promotes(counts, criterion) == Some(true)
-                });
-                let promoted = promoted.count() as u64;
-                let Some(exact) = promotion_probability(rule, n, truth.joint, criterion) else {
-                    continue;
-                };
-                all.push(compared(
-                    index,
-                    rule,
-                    n,
-                    promoted,
-                    u64::from(runs.count),
-                    exact,
-                ));
             }
         }
+        Ok(all)
     }
-    Ok(all)
+
+    /// The world in which each request is a pair of this truth, if there is one.
+    fn world(&self, truth: &Truth) -> Result<Option<Workload>, Stopped> {
+        let task = self.workload.tasks.iter().position(|name| *name == truth.task);
+        let world = match task {
+            Some(task) => self.workload.only_task(task),
+            None => Some(self.workload.clone()),
+        };
+        let Some(world) = world else {
+            return Ok(None);
+        };
+        let population = super::population(&world, self.catalogue)
+            .map_err(|error| Stopped::Invalid(Diagnostics(vec![*error])))?;
+        let route = |name: &str| world.routes.iter().position(|known| known == name);
+        let fitting = route(&truth.candidate)
+            .zip(route(&truth.primary))
+            .and_then(|(candidate, primary)| population.fitting(None, candidate, primary));
+        Ok(fitting.is_some_and(|share| share > 1.0 - 1e-12).then_some(world))
+    }
+
+    fn runs_of(
+        &self,
+        plan: &ShadowPlan,
+        world: &Workload,
+        (index, truth): (usize, &Truth),
+        n: u64,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Rehearsed>, Stopped> {
+        let mut found = Diagnostics::default();
+        let file = SourceFile::new("shadow.toml", shadow(truth));
+        let policy = policy::parse(&file, "shadow", self.catalogue, &mut found)
+            .ok_or(Stopped::Invalid(found))?;
+        let experiment = Experiment {
+            catalogue: self.catalogue,
+            workload: world,
+            policies: &[policy],
+            seed: self.runs.seed,
+            requests: n,
+            replicates: self.runs.count,
+            baseline: None,
+            controls: false,
+            stage: None,
+            cluster: None,
+        };
+        let results = sim::run(&experiment, &mut Diagnostics::default(), &|_| {}, stop)?;
+        let tallies = results.contestants.first().map_or(&[][..], |one| &one.tallies);
+        let played = plan.rules.iter().filter_map(|&rule| {
+            let promoted = tallies.iter().filter(|tally| {
+                let counts = Counts {
+                    n11: tally.m11,
+                    n10: tally.m10,
+                    n01: tally.m01,
+                    n00: tally.m00,
+                };
+                rule.promotes(counts, plan.criterion) == Some(true)
+            });
+            let promoted = promoted.count() as u64;
+            let exact = promotion_probability(rule, n, truth.joint, plan.criterion)?;
+            Some(compared(index, rule, n, promoted, self.runs.count, exact))
+        });
+        Ok(played.collect())
+    }
 }
 
 /// A policy that serves by the primary and mirrors everything to the candidate.
@@ -155,7 +153,8 @@ fn shadow(truth: &Truth) -> String {
     )
 }
 
-fn compared(truth: usize, rule: Rule, n: u64, promoted: u64, runs: u64, exact: f64) -> Rehearsed {
+fn compared(truth: usize, rule: Rule, n: u64, promoted: u64, runs: u32, exact: f64) -> Rehearsed {
+    let runs = u64::from(runs);
     let share = promoted as f64 / runs as f64;
     let z = crate::stats::z_two_sided(LEVEL);
     let spread = (exact * (1.0 - exact) / runs as f64).sqrt();

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::peeking::{self, Peeked};
+use super::rehearsal::Rehearsed;
 use crate::catalogue::Catalogue;
 use crate::source::Diagnostic;
 use crate::stats::{
@@ -223,6 +224,8 @@ pub struct ShadowSizing {
     pub certified: Vec<Certified>,
     /// Several looks.
     pub peeked: Vec<Peeked>,
+    /// The same played through the simulation, if it was.
+    pub rehearsed: Vec<Rehearsed>,
 }
 
 impl ShadowPlan {
@@ -333,6 +336,7 @@ impl ShadowPlan {
             needed,
             certified,
             peeked,
+            rehearsed: Vec::new(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! computes is a failure, not a value passed over. `ROUTELAB_REFERENCE_STATISTICS=FILE` takes another
 //! file of the same schema, so that anybody can check vectors of their own.
 
-mod evidence;
+pub(crate) mod evidence;
 mod population;
 mod sequential;
 
