@@ -8,6 +8,8 @@ mod check;
 mod compare;
 mod explain;
 mod inputs;
+mod numbers;
+mod provenance;
 mod screen;
 #[cfg(feature = "live")]
 mod serve;

@@ -21,6 +21,7 @@ mod notes;
 mod require;
 mod rows;
 mod sample;
+mod sheet;
 mod summary;
 mod table;
 
@@ -29,6 +30,7 @@ pub use manifest::{FileDigest, Manifest, sha256_hex};
 pub use metrics::{METRICS, Metric, Unit};
 pub use require::{Judgement, Measure, Outcome, Requirement};
 pub use rows::{Known, Mix, Row};
+pub use sheet::{SHEET_FORMATS, Sheet};
 
 use crate::sim::{Evidence, Results};
 use sample::Pooling;

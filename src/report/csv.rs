@@ -78,7 +78,7 @@ fn record(
 }
 
 /// Text that no spreadsheet computes.
-fn guarded(text: &str) -> String {
+pub(super) fn guarded(text: &str) -> String {
     let text = visible(text);
     if text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) {
         format!("'{text}")
