@@ -133,6 +133,7 @@ pub mod sim;
 pub mod source;
 pub mod standin;
 pub mod stats;
+pub mod sweep;
 pub mod traffic;
 pub mod units;
 pub mod verify;

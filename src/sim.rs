@@ -14,7 +14,7 @@ mod plain;
 mod stage;
 mod tallying;
 
-pub use blocks::{BlockSums, Blocks, run_in_blocks};
+pub use blocks::{Blocks, run_in_blocks};
 pub use explain::{Explanation, explain};
 pub use stage::{Fidelity, Stage, Trace};
 

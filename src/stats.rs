@@ -5,6 +5,7 @@
 //! What this module is not: a place that knows what a policy, a route or a dollar is. It sees counts
 //! and sums, and every function is pure.
 
+mod front;
 mod interval;
 mod noninferiority;
 mod paired;
@@ -12,6 +13,7 @@ mod quantile;
 mod sample_size;
 mod tally;
 
+pub use front::{HalfWidths, Position, Resampled, UnitSums, pareto};
 pub use interval::{
     Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_fraction,
 };

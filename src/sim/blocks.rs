@@ -10,45 +10,13 @@ use std::sync::atomic::AtomicBool;
 
 use super::{Experiment, Results, Stopped};
 use crate::source::Diagnostics;
-use crate::stats::Tally;
-
-/// What one contestant did with one block: the sums behind its accuracy and its cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlockSums {
-    /// Requests with a grade.
-    pub graded: u64,
-    /// Σ score, in millionths.
-    pub score_sum: i128,
-    /// Requests with a known cost.
-    pub costed: u64,
-    /// Σ cost, in 10⁻¹² USD.
-    pub cost_sum: i128,
-}
-
-impl BlockSums {
-    fn of(tally: &Tally) -> Self {
-        Self {
-            graded: tally.graded,
-            score_sum: tally.score_sum,
-            costed: tally.costed,
-            cost_sum: tally.cost_sum,
-        }
-    }
-
-    /// Adds `other`'s requests to these, saturating.
-    pub fn merge(&mut self, other: &Self) {
-        self.graded = self.graded.saturating_add(other.graded);
-        self.score_sum = self.score_sum.saturating_add(other.score_sum);
-        self.costed = self.costed.saturating_add(other.costed);
-        self.cost_sum = self.cost_sum.saturating_add(other.cost_sum);
-    }
-}
+use crate::stats::{Tally, UnitSums};
 
 /// The block sums of every contestant, in the order of [`Results::contestants`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
     /// `of[c][r][b]`: contestant c, replicate r, block b. A replicate of a staged experiment has none.
-    pub of: Vec<Vec<Vec<BlockSums>>>,
+    pub of: Vec<Vec<Vec<UnitSums>>>,
 }
 
 impl Blocks {
@@ -63,7 +31,7 @@ impl Blocks {
         for (contestant, replicates) in self.of.iter_mut().enumerate() {
             let sums = blocks
                 .clone()
-                .filter_map(|tallies| tallies.get(contestant).map(BlockSums::of));
+                .filter_map(|tallies| tallies.get(contestant).map(unit));
             replicates.push(sums.collect());
         }
     }
@@ -90,6 +58,15 @@ pub fn run_in_blocks(
         ));
     }
     super::run_cut(experiment, blocks, warnings, tick, stop)
+}
+
+fn unit(tally: &Tally) -> UnitSums {
+    UnitSums {
+        graded: tally.graded,
+        score_sum: tally.score_sum,
+        costed: tally.costed,
+        cost_sum: tally.cost_sum,
+    }
 }
 
 /// `requests` in `blocks` runs of nearly equal length.
