@@ -18,11 +18,14 @@ mod markdown;
 mod metrics;
 mod mixes;
 mod notes;
+mod plot;
 mod require;
 mod rows;
 mod sample;
 mod sheet;
 mod summary;
+mod sweep;
+mod sweep_sheet;
 mod table;
 
 pub use compare::Paired;
@@ -31,6 +34,9 @@ pub use metrics::{METRICS, Metric, Unit};
 pub use require::{Judgement, Measure, Outcome, Requirement};
 pub use rows::{Known, Mix, Row};
 pub use sheet::{SHEET_FORMATS, Sheet};
+pub use sweep::{
+    Dominance, Dominator, Standing, Sweep, SweepOptions, SweepPoint, WorldResults, sweep,
+};
 
 use crate::sim::{Evidence, Results};
 use sample::Pooling;

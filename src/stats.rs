@@ -13,7 +13,7 @@ mod quantile;
 mod sample_size;
 mod tally;
 
-pub use front::{HalfWidths, Position, Resampled, UnitSums, pareto};
+pub use front::{HalfWidths, Position, Resampled, UnitSums, undominated};
 pub use interval::{
     Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_fraction,
 };

@@ -163,7 +163,13 @@ pub(super) fn rows(results: &Results, pooling: &Pooling) -> Vec<Row> {
     rows
 }
 
-fn row(results: &Results, contestant: &Contestant, total: &Tally, pooling: &Pooling) -> Row {
+/// One contestant's row.
+pub(super) fn row(
+    results: &Results,
+    contestant: &Contestant,
+    total: &Tally,
+    pooling: &Pooling,
+) -> Row {
     let routes = results.routes.len();
     if let Some(reason) = &contestant.unavailable {
         return Row::unknown(

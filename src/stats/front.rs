@@ -83,7 +83,7 @@ impl Position {
 /// Which of these positions no other one dominates. Of equal ones, all or none. An unknown position is on
 /// no front and dominates nobody.
 #[must_use]
-pub fn pareto(positions: &[Option<Position>]) -> Vec<bool> {
+pub fn undominated(positions: &[Option<Position>]) -> Vec<bool> {
     let mut on = vec![false; positions.len()];
     let mut known: Vec<(usize, Position)> = positions
         .iter()
@@ -187,7 +187,7 @@ impl Resampled {
                         .iter()
                         .map(|&member| self.draws[member][draw])
                         .collect();
-                    for (count, on) in counts.iter_mut().zip(pareto(&positions)) {
+                    for (count, on) in counts.iter_mut().zip(undominated(&positions)) {
                         *count += u64::from(on);
                     }
                     counts
@@ -202,7 +202,7 @@ impl Resampled {
                     all
                 },
             );
-        pareto(&estimates)
+        undominated(&estimates)
             .into_iter()
             .zip(counts)
             .map(|(on, count)| (on, (draws > 0).then(|| count as f64 / draws as f64)))
@@ -328,8 +328,8 @@ mod tests {
     #[test]
     fn equal_alternatives_share_the_front_and_unknown_ones_are_on_none() {
         let positions = [at(1.0, 0.5), None, at(1.0, 0.5), at(1.0, 0.4), at(2.0, 0.5)];
-        assert_eq!(pareto(&positions), [true, false, true, false, false]);
-        assert_eq!(pareto(&[]), [] as [bool; 0]);
+        assert_eq!(undominated(&positions), [true, false, true, false, false]);
+        assert_eq!(undominated(&[]), [] as [bool; 0]);
     }
 
     proptest! {
@@ -339,7 +339,7 @@ mod tests {
         ) {
             let positions: Vec<Option<Position>> =
                 grid.iter().map(|&(c, s)| (c > 0).then_some(Position { cost: c.into(), score: s.into() })).collect();
-            for (index, on) in pareto(&positions).into_iter().enumerate() {
+            for (index, on) in undominated(&positions).into_iter().enumerate() {
                 let beaten = |me: &Position| positions.iter().flatten().any(|other| other.dominates(me));
                 prop_assert_eq!(on, positions[index].is_some_and(|me| !beaten(&me)));
             }
@@ -365,7 +365,7 @@ mod tests {
                 total.position()
             };
             let both = [total(&a), total(&b)];
-            for (count, on) in front.iter_mut().zip(pareto(&both)) {
+            for (count, on) in front.iter_mut().zip(undominated(&both)) {
                 *count += f64::from(u8::from(on));
             }
             wins += f64::from(u8::from(both[0].unwrap().dominates(&both[1].unwrap())));
