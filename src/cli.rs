@@ -13,6 +13,8 @@ mod provenance;
 mod screen;
 #[cfg(feature = "live")]
 mod serve;
+mod sweep;
+mod watched;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -68,6 +70,8 @@ enum Command {
     Compare(Box<compare::Arguments>),
     /// Read workloads, policies and route catalogues, and say everything that is wrong with them.
     Check(check::Arguments),
+    /// Vary one or two parameters over a range: cost and accuracy of every point, and the Pareto front.
+    Sweep(Box<sweep::Arguments>),
     /// Say why one request goes where it goes under each policy, step by step.
     Explain(explain::Arguments),
     /// Ask one question through a policy, live, and show every attempt it took.
@@ -107,6 +111,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     let exit = match parsed.command {
         Command::Compare(command) => compare::run(&command, &arguments, &screen),
         Command::Check(command) => check::run(&command, &screen),
+        Command::Sweep(command) => sweep::run(&command, &arguments, &screen),
         Command::Explain(command) => explain::run(&command, &screen),
         #[cfg(feature = "live")]
         Command::Call(command) => call::run(&command, &screen),

@@ -115,8 +115,10 @@ pub struct Dominance {
 pub struct Sweep {
     /// The policy that was varied, or whose surroundings were.
     pub policy: String,
-    /// What was run in each world, the first one's size if they differ.
+    /// What was run, with the requests of the smallest world.
     pub workload: Workload,
+    /// Requests of the largest world.
+    pub requests_max: u64,
     /// The parameters and the points' places.
     pub grid: Grid,
     /// Two-sided confidence level of every interval.
@@ -248,15 +250,17 @@ pub fn sweep(
     }
     found_notes.extend(gathered(grid, &alternatives, rows, &points));
     let results = &first.results;
+    let requests = || worlds.iter().map(|world| world.results.requests);
     Ok(Sweep {
         policy: policy.to_owned(),
         workload: Workload {
             name: results.workload.clone(),
-            requests: results.requests,
+            requests: requests().min().unwrap_or(results.requests),
             replicates: results.replicates,
             shared_rows: results.shared_rows,
             evidence: results.evidence,
         },
+        requests_max: requests().max().unwrap_or(results.requests),
         grid: grid.clone(),
         level: options.level,
         alpha: ((1.0 - options.level) / 2.0 * 1e12).round() / 1e12,

@@ -6,6 +6,7 @@ use super::compare::Paired;
 use super::format::{
     UNKNOWN, decimal, margin_points, percent_digits, points, share, usd, usd_value, whole,
 };
+use super::manifest::{FileDigest, Manifest};
 use super::sheet::{Sheet, block};
 use super::sweep::{Standing, Sweep, SweepPoint};
 use crate::stats::{Estimate, Limits, NonInferiority};
@@ -38,6 +39,36 @@ impl Sweep {
         }
     }
 
+    /// The files of a report folder, as relative name and bytes: `sweep.json`, `points.csv`, `report.md`,
+    /// `table.txt`, `plot.svg`, and last `manifest.json`, which holds the digests of the others.
+    #[must_use]
+    pub fn files(&self, manifest: &Manifest) -> Vec<(String, Vec<u8>)> {
+        let sheet = self.sheet();
+        let written = [
+            ("sweep.json", "json"),
+            ("points.csv", "csv"),
+            ("report.md", "markdown"),
+            ("table.txt", "table"),
+        ];
+        let mut files: Vec<(String, String)> = written
+            .into_iter()
+            .filter_map(|(name, format)| Some((name.to_owned(), sheet.render(format, manifest)?)))
+            .collect();
+        files.push(("plot.svg".to_owned(), self.plot()));
+        let manifest = Manifest {
+            outputs: files
+                .iter()
+                .map(|(name, text)| FileDigest::of(name, text.as_bytes()))
+                .collect(),
+            ..manifest.clone()
+        };
+        files.push(("manifest.json".to_owned(), super::json::pretty(&manifest)));
+        files
+            .into_iter()
+            .map(|(name, text)| (name, text.into_bytes()))
+            .collect()
+    }
+
     /// What was run, in one line.
     pub(super) fn title(&self) -> String {
         let workload = &self.workload;
@@ -46,12 +77,20 @@ impl Sweep {
             (n, true) => format!(", {} replicates of the policy's own draws", whole(n)),
             (n, false) => format!(", {} replicates", whole(n)),
         };
+        let requests = if self.requests_max > workload.requests {
+            format!(
+                "{} to {}",
+                whole(workload.requests),
+                whole(self.requests_max)
+            )
+        } else {
+            whole(workload.requests)
+        };
         format!(
-            "{} on {}, {} points of {} requests each, {}{replicates}, {} % intervals",
+            "{} on {}, {} points of {requests} requests each, {}{replicates}, {} % intervals",
             self.policy,
             workload.name,
             whole(self.points.len() as u64),
-            whole(workload.requests),
             workload.evidence_word(),
             margin_points(self.level)
         )
