@@ -14,7 +14,7 @@ mod labels;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::format::{margin_points, visible, whole};
+use super::format::{decimal, margin_points, usd_value, visible, whole};
 use super::sweep::{Standing, Sweep};
 use crate::stats::Estimate;
 use crate::sweep::Scope;
@@ -27,8 +27,12 @@ const HEIGHT: i32 = 640;
 const FRAME: (i32, i32, i32, i32) = (80, 80, 920, 570);
 /// Ratio of dearest to cheapest from which on costs are drawn on a logarithmic axis.
 const LOG_RATIO: f64 = 20.0;
+/// Share of an axis that the points must take; else what is far from them is left outside.
+const CROWDED: f64 = 0.15;
 /// Most entries of the legend.
 const LEGEND_MAX: usize = 12;
+/// Most single routes beyond the frame that are named.
+const OUTSIDE_MAX: usize = 4;
 /// Most characters of a text from outside.
 const CHARS_MAX: usize = 48;
 /// A font of one pixel has this size for plotters, whose sizes are line heights.
@@ -157,31 +161,35 @@ impl<'s> Picture<'s> {
 
     fn draw<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
         area.fill(&WHITE)?;
-        let everybody: Vec<&Standing> = self
-            .marks
+        let (left, top, right, bottom) = FRAME;
+        let points: Vec<&Standing> = self.marks.iter().map(|mark| mark.standing).collect();
+        let everybody: Vec<&Standing> = points
             .iter()
-            .map(|mark| mark.standing)
+            .copied()
             .chain(&self.sweep.references)
             .collect();
-        let known = |of: fn(&Standing) -> &Estimate| -> Vec<f64> {
-            everybody
-                .iter()
-                .filter(|one| one.accuracy.value.is_some() && one.usd_per_1k.value.is_some())
-                .flat_map(|one| [of(one).value, of(one).low, of(one).high])
-                .flatten()
-                .collect()
+        let axes = |of: &[&Standing]| -> Option<(Axis, Axis)> {
+            let known = |which: fn(&Standing) -> &Estimate, unit: f64| -> Vec<f64> {
+                of.iter()
+                    .filter(|one| one.accuracy.value.is_some() && one.usd_per_1k.value.is_some())
+                    .flat_map(|one| [which(one).value, which(one).low, which(one).high])
+                    .flatten()
+                    .map(|value| value * unit)
+                    .collect()
+            };
+            let costs = known(|one| &one.usd_per_1k, 1.0);
+            let shares = known(|one| &one.accuracy, 100.0);
+            let x = Axis::fitting(&costs, (left, right), LOG_RATIO)?;
+            Some((x, Axis::fitting(&shares, (bottom, top), f64::INFINITY)?))
         };
-        let (left, top, right, bottom) = FRAME;
-        let costs = known(|one| &one.usd_per_1k);
-        let shares: Vec<f64> = known(|one| &one.accuracy)
-            .iter()
-            .map(|share| share * 100.0)
-            .collect();
+        // Single routes far away would leave the points no room.
+        let near = axes(&points);
+        let fitted = axes(&everybody).zip(near).map(|(all, near)| {
+            let crowded = all.0.share_of(&near.0).min(all.1.share_of(&near.1)) < CROWDED;
+            if crowded { near } else { all }
+        });
         self.titles(area)?;
-        let (Some(x), Some(y)) = (
-            Axis::fitting(&costs, (left, right), LOG_RATIO),
-            Axis::fitting(&shares, (bottom, top), f64::INFINITY),
-        ) else {
+        let Some((x, y)) = fitted.or(near) else {
             return write(
                 area,
                 "no point has both a cost and an accuracy",
@@ -190,6 +198,21 @@ impl<'s> Picture<'s> {
             );
         };
         frame(area, &x, &y)?;
+        let scale = if x.is_log() { ", logarithmic" } else { "" };
+        write(
+            area,
+            &format!("cost, USD per 1,000 requests{scale}"),
+            ((left + right) / 2, bottom + 36),
+            (14, INK, HPos::Center, VPos::Top),
+        )?;
+        let inside = |one: &&Standing| {
+            let (cost, accuracy) = (one.usd_per_1k.value, one.accuracy.value);
+            cost.is_some_and(|cost| x.holds(cost))
+                && accuracy.is_some_and(|share| y.holds(share * 100.0))
+        };
+        let (references, outside): (Vec<&Standing>, Vec<&Standing>) =
+            self.sweep.references.iter().partition(inside);
+        beyond(area, &outside)?;
         let at = |one: &Standing| -> Option<(i32, i32)> {
             Some((
                 x.pixel(one.usd_per_1k.value?),
@@ -197,21 +220,15 @@ impl<'s> Picture<'s> {
             ))
         };
         self.lines(area, &at)?;
-        for (one, colour, pale) in self
-            .sweep
-            .references
-            .iter()
-            .map(|one| (one, REFERENCE, true))
-            .chain(
-                self.marks
-                    .iter()
-                    .map(|mark| (mark.standing, self.colour(mark.series), !mark.filled)),
-            )
-        {
+        for (one, colour, pale) in references.iter().map(|one| (*one, REFERENCE, true)).chain(
+            self.marks
+                .iter()
+                .map(|mark| (mark.standing, self.colour(mark.series), !mark.filled)),
+        ) {
             whiskers(area, one, &x, &y, colour.mix(if pale { 0.3 } else { 0.7 }))?;
         }
         let mut placed = Labels::within(FRAME);
-        for one in &self.sweep.references {
+        for one in &references {
             if let Some((px, py)) = at(one) {
                 let corners = [(px - 4, py - 4), (px + 4, py + 4)];
                 area.draw(&Rectangle::new(corners, WHITE.filled()))?;
@@ -234,7 +251,7 @@ impl<'s> Picture<'s> {
         self.legend(area, &mut placed)?;
         // Names of routes first, and points on the front before the others: what finds no room is left out.
         let mut named: Vec<&str> = Vec::new();
-        for one in &self.sweep.references {
+        for one in &references {
             if named.contains(&one.name.as_str()) {
                 continue;
             }
@@ -262,13 +279,13 @@ impl<'s> Picture<'s> {
         let sweep = self.sweep;
         let workload = &sweep.workload;
         let title = format!(
-            "{} on {}: {} positions, {}",
+            "{} on {}: {} points, {}",
             short(&sweep.policy),
             short(&workload.name),
             whole(self.marks.len() as u64),
             workload.evidence_word()
         );
-        let (left, _, right, bottom) = FRAME;
+        let left = FRAME.0;
         write(area, &title, (left, 18), (18, INK, HPos::Left, VPos::Top))?;
         let under = format!(
             "{} requests each, {} % intervals for each point alone; {}",
@@ -281,13 +298,6 @@ impl<'s> Picture<'s> {
             &under,
             (left, 48),
             (12, REFERENCE, HPos::Left, VPos::Top),
-        )?;
-        let centre = ((left + right) / 2, bottom + 36);
-        write(
-            area,
-            "cost, USD per 1,000 requests",
-            centre,
-            (14, INK, HPos::Center, VPos::Top),
         )?;
         let font = ("sans-serif", 14.0 * FONT).into_font();
         let style = font
@@ -307,7 +317,13 @@ impl<'s> Picture<'s> {
         for series in 0..self.series.len() {
             let of: Vec<&Mark<'_>> = self.marks.iter().filter(|m| m.series == series).collect();
             // Where everything of a colour is one front, its steps say the same.
-            if of.len() > 1 && (self.series.len() > 1 || !self.sweep.has_front()) {
+            let is_one_front = self.sweep.has_front()
+                && of.iter().all(|mark| mark.filled)
+                && of
+                    .windows(2)
+                    .all(|two| two[0].standing.world == two[1].standing.world)
+                && self.sweep.grid.worlds.len() == self.series.len();
+            if of.len() > 1 && !is_one_front && (self.series.len() > 1 || !self.sweep.has_front()) {
                 let through: Vec<(i32, i32)> =
                     of.iter().filter_map(|mark| at(mark.standing)).collect();
                 let style = self.colour(series).mix(0.35).stroke_width(1);
@@ -370,13 +386,42 @@ impl<'s> Picture<'s> {
         for (index, (name, colour)) in entries.iter().enumerate() {
             let middle = top + 16 + index as i32 * 20;
             if let Some(colour) = colour {
-                area.draw(&Circle::new((left + 16, middle), 5, colour.filled()))?;
+                area.draw(&Circle::new((left + 16, middle - 3), 5, colour.filled()))?;
             }
             let at = (left + 30, middle + 4);
             write(area, name, at, (13, INK, HPos::Left, VPos::Bottom))?;
         }
         Ok(())
     }
+}
+
+/// Names the single routes that are not on the plane, each once, with where they would be.
+fn beyond<'a>(area: &Area<'a>, outside: &[&Standing]) -> Drawn<'a> {
+    let mut named: Vec<&str> = Vec::new();
+    let mut texts = Vec::new();
+    for one in outside {
+        let known = (one.usd_per_1k.value, one.accuracy.value);
+        if let ((Some(cost), Some(share)), false) = (known, named.contains(&one.name.as_str())) {
+            named.push(&one.name);
+            texts.push(format!(
+                "{} (USD {}, {} %)",
+                short(&one.name),
+                usd_value(cost),
+                decimal(share * 100.0, 1)
+            ));
+        }
+    }
+    if texts.is_empty() {
+        return Ok(());
+    }
+    let shown = texts.len().min(OUTSIDE_MAX);
+    let more = match texts.len() - shown {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let text = format!("beyond the frame: {}{more}", texts[..shown].join(", "));
+    let at = (FRAME.2, HEIGHT - 20);
+    write(area, &text, at, (11, REFERENCE, HPos::Right, VPos::Top))
 }
 
 /// A text from outside, short enough and harmless.

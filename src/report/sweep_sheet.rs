@@ -16,6 +16,10 @@ use crate::sweep::Scope;
 const SCHEMA: &str = "routelab.sweep/1";
 /// Share of the draws from which on a place on the front counts as sure, in the summary.
 const SURE: f64 = 0.95;
+/// Most rows of the block of dominated points.
+const DOMINATED_MAX: usize = 20;
+/// Most worlds whose single routes are in the table.
+const WORLDS_MAX: usize = 4;
 /// Points named in the summary before "and 12 more".
 const NAMED_MAX: usize = 6;
 
@@ -187,13 +191,19 @@ impl Sweep {
                 Some(cells)
             })
             .collect();
-        (!rows.is_empty()).then(|| {
-            block(
-                "Dominated: somebody costs no more and is no less accurate".to_owned(),
-                &titles,
-                rows,
+        let cut = if rows.len() > DOMINATED_MAX {
+            format!(
+                " ({DOMINATED_MAX} of {}; all are in CSV and JSON)",
+                rows.len()
             )
-        })
+        } else {
+            String::new()
+        };
+        let heading = format!(
+            "Dominated: another point or a single route costs no more and is no less accurate{cut}"
+        );
+        let shown: Vec<Vec<String>> = rows.into_iter().take(DOMINATED_MAX).collect();
+        (!shown.is_empty()).then(|| block(heading, &titles, shown))
     }
 
     fn references_block(&self) -> super::layout::Block {
@@ -203,7 +213,9 @@ impl Sweep {
             titles.push(("where", false));
         }
         titles.extend([("accuracy", true), ("USD per 1,000", true)]);
-        let rows = self.references.iter().map(|one| {
+        let shown = self.references.iter();
+        let shown = shown.filter(|one| one.world < WORLDS_MAX);
+        let rows = shown.map(|one| {
             let mut cells = vec![one.name.clone()];
             if several {
                 cells.push(self.grid.in_words(&self.grid.worlds[one.world]));
@@ -212,7 +224,12 @@ impl Sweep {
             cells
         });
         let rows = rows.collect();
-        block("For reference".to_owned(), &titles, rows)
+        let cut = if self.grid.worlds.len() > WORLDS_MAX {
+            format!(" (the first {WORLDS_MAX} worlds; all are in CSV and JSON)")
+        } else {
+            String::new()
+        };
+        block(format!("For reference{cut}"), &titles, rows)
     }
 
     /// The name of a point in its whole grid.
@@ -283,7 +300,12 @@ impl Sweep {
             ));
         }
         if let (Some(baseline), false) = (&self.baseline, self.has_margins()) {
-            sentences.extend(self.cheapest(baseline));
+            // Nobody chooses among worlds, so there the cheapest one is of no use.
+            if self.grid.worlds.len() == 1 {
+                sentences.extend(self.cheapest(baseline));
+            } else {
+                sentences.extend(self.within_margin(baseline));
+            }
         }
         if sentences.is_empty() {
             sentences.push(format!(
@@ -317,6 +339,20 @@ impl Sweep {
                 "No point was shown to be no more than {margin} points less accurate than {baseline}."
             ),
         })
+    }
+
+    /// How many points were shown to be within the margin.
+    fn within_margin(&self, baseline: &str) -> Option<String> {
+        let shown = self.points.iter().filter(|point| {
+            let verdict = point.paired.as_ref().map(|paired| paired.verdict);
+            verdict == Some(NonInferiority::NonInferior)
+        });
+        Some(format!(
+            "{} of {} points were shown to be no more than {} points less accurate than {baseline}.",
+            whole(shown.count() as u64),
+            whole(self.points.len() as u64),
+            margin_points(self.points.first()?.margin)
+        ))
     }
 
     fn all_notes(&self) -> Vec<String> {

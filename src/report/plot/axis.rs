@@ -36,6 +36,31 @@ impl Axis {
         })
     }
 
+    /// Whether equal distances are equal ratios.
+    pub(super) fn is_log(&self) -> bool {
+        self.is_log
+    }
+
+    /// How much of this axis another one would take, both on this one's scale.
+    pub(super) fn share_of(&self, other: &Self) -> f64 {
+        let ends = [other.low, other.high].map(|end| match (self.is_log, other.is_log) {
+            (true, false) => libm::log10(end.max(f64::MIN_POSITIVE)),
+            (false, true) => libm::pow(10.0, end),
+            _ => end,
+        });
+        (ends[1] - ends[0]) / (self.high - self.low)
+    }
+
+    /// Whether the value is on the axis.
+    pub(super) fn holds(&self, value: f64) -> bool {
+        let at = if self.is_log {
+            libm::log10(value)
+        } else {
+            value
+        };
+        (self.low..=self.high).contains(&at)
+    }
+
     /// The pixel of a value, on the axis even if the value is not.
     pub(super) fn pixel(&self, value: f64) -> i32 {
         let at = if !self.is_log {

@@ -42,14 +42,14 @@ impl Labels {
         let (wide, high) = (width(text, pixels), pixels);
         let columns = [x + GAP, x - GAP - wide, x - wide / 2];
         let rows = [y - GAP, y + GAP + high, y + high / 2];
-        // Diagonal sides first: whiskers run along the others.
+        // A step line comes from below and leaves to the right, and whiskers run along the axes.
         let sides = [
-            (0, 0),
             (1, 0),
             (0, 1),
             (1, 1),
-            (0, 2),
+            (0, 0),
             (1, 2),
+            (0, 2),
             (2, 0),
             (2, 1),
         ];
