@@ -136,6 +136,7 @@ pub mod size;
 pub mod source;
 pub mod standin;
 pub mod stats;
+pub mod sweep;
 pub mod traffic;
 pub mod units;
 pub mod verify;

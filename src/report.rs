@@ -18,6 +18,7 @@ mod markdown;
 mod metrics;
 mod mixes;
 mod notes;
+mod plot;
 mod require;
 mod rows;
 mod sample;
@@ -25,6 +26,8 @@ mod shadow;
 mod sheet;
 mod size_shadow;
 mod summary;
+mod sweep;
+mod sweep_sheet;
 mod table;
 
 pub use compare::{Bootstrapped, Paired};
@@ -35,6 +38,9 @@ pub use rows::{Known, Mix, Row};
 pub use shadow::Shadow;
 pub use sheet::{SHEET_FORMATS, Sheet};
 pub use size_shadow::size_shadow;
+pub use sweep::{
+    Dominance, Dominator, Standing, Sweep, SweepOptions, SweepPoint, WorldResults, sweep,
+};
 
 use crate::sim::{Evidence, Results};
 use crate::stats::Bootstrap;

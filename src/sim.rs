@@ -4,6 +4,7 @@
 //! chunk, inputs) alone, and tallies merge in any order, so the number of threads changes nothing.
 //! Within a chunk every contestant sees the same batch: draws are paid once, and paired counts fall out.
 
+mod blocks;
 mod clusters;
 mod contestants;
 mod drive;
@@ -14,10 +15,12 @@ mod plain;
 mod stage;
 mod tallying;
 
+pub use blocks::{Blocks, run_in_blocks};
 pub use clusters::CLUSTER_SUMS_MAX;
 pub use explain::{Explanation, explain};
 pub use stage::{Fidelity, Stage, Trace};
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
@@ -171,6 +174,18 @@ pub fn run(
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
 ) -> Result<Results, Stopped> {
+    run_cut(experiment, 1, warnings, tick, stop).map(|(results, _)| results)
+}
+
+/// As [`run`], with the requests of each replicate cut into `blocks` runs of consecutive requests whose
+/// sums are kept apart as well. A staged experiment is not cut: its routers remember.
+fn run_cut(
+    experiment: &Experiment<'_>,
+    blocks: u64,
+    warnings: &mut Diagnostics,
+    tick: &(dyn Fn(u64) + Sync),
+    stop: &AtomicBool,
+) -> Result<(Results, Blocks), Stopped> {
     let world = prepare(experiment, warnings).map_err(Stopped::Invalid)?;
     let requests = if experiment.workload.is_recorded() {
         experiment.requests.min(experiment.workload.len())
@@ -208,6 +223,7 @@ pub fn run(
     if let Some(stage) = experiment.stage {
         results.notes.push(stage.in_words());
     }
+    let mut cut = Blocks::new(results.contestants.len());
     let mut first = Some(first);
     let mut clusters: Option<Clusters> = None;
     for replicate in 0..replicates {
@@ -223,8 +239,11 @@ pub fn run(
         let (sums, traces) = match experiment.stage {
             None => {
                 let baselines = &results.baselines;
-                let sums = run_field(&world, &field, baselines, key, requests, tick, stop);
-                (sums, Vec::new())
+                let blocks =
+                    run_field(&world, &field, baselines, key, requests, blocks, tick, stop);
+                cut.add(blocks.iter().map(|sums| sums.tallies.as_slice()));
+                let empty = Sums::new(&world, field.len(), baselines.len());
+                (blocks.into_iter().fold(empty, Sums::merge), Vec::new())
             }
             Some(stage) => stage::run_field(
                 stage,
@@ -269,7 +288,7 @@ pub fn run(
     if let Some(clusters) = clusters {
         keep(&clusters, &mut results)?;
     }
-    Ok(results)
+    Ok((results, cut))
 }
 
 /// Adds the sums by cluster to the contestants they are about.
@@ -323,38 +342,56 @@ fn shared_identities(experiment: &Experiment<'_>) -> Option<String> {
     ))
 }
 
+/// The sums of each block, in order.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "everything one replicate depends on, and how it is watched"
+)]
 fn run_field(
     world: &World<'_>,
     field: &Field,
     baselines: &[usize],
     key: DrawKey,
     requests: u64,
+    blocks: u64,
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
-) -> Sums {
-    let chunks = requests.div_ceil(CHUNK);
-    let chunk = |scratch: &mut episode::Scratch, chunk: u64| {
+) -> Vec<Sums> {
+    let ranges = blocks::ranges(requests, blocks);
+    let chunk = |scratch: &mut episode::Scratch, range: &Range<u64>, chunk: u64| {
         let mut sums = Sums::new(world, field.len(), baselines.len());
         if !stop.load(Ordering::Relaxed) {
-            let first = chunk * CHUNK;
-            let len = CHUNK.min(requests - first);
+            let first = range.start + chunk * CHUNK;
+            let len = CHUNK.min(range.end - first);
             episode::run_chunk(world, scratch, baselines, key, first, len, &mut sums);
             tick(len);
         }
         sums
     };
+    let chunks = |range: &Range<u64>| 0..(range.end - range.start).div_ceil(CHUNK);
     let empty = || Sums::new(world, field.len(), baselines.len());
     if field.stateful() {
         // What a stateful policy decides depends on all earlier requests: one scratch, in order.
         let mut scratch = episode::Scratch::new(world, field);
-        return (0..chunks).fold(empty(), |sums, index| {
-            sums.merge(chunk(&mut scratch, index))
-        });
+        let mut block = |range| {
+            chunks(range).fold(empty(), |sums, index| {
+                sums.merge(chunk(&mut scratch, range, index))
+            })
+        };
+        return ranges.iter().map(&mut block).collect();
     }
-    (0..chunks)
-        .into_par_iter()
-        .map_init(|| episode::Scratch::new(world, field), chunk)
-        .reduce(empty, Sums::merge)
+    ranges
+        .par_iter()
+        .map(|range| {
+            chunks(range)
+                .into_par_iter()
+                .map_init(
+                    || episode::Scratch::new(world, field),
+                    |scratch, index| chunk(scratch, range, index),
+                )
+                .reduce(empty, Sums::merge)
+        })
+        .collect()
 }
 
 /// Resolves names between catalogue and workload; everything that does not fit is reported at once.

@@ -9,6 +9,7 @@ mod binomial;
 pub mod bootstrap;
 mod cluster;
 mod copula;
+mod front;
 mod grader;
 mod group_sequential;
 mod interval;
@@ -37,6 +38,7 @@ pub use cluster::{
     ClusterMean, ClusterPair, ClusterSum, cluster_bca, cluster_mean, cluster_percentile,
 };
 pub use copula::Copula;
+pub use front::{HalfWidths, Position, Resampled, UnitSums, undominated};
 pub use grader::Grader;
 pub use group_sequential::{
     Sides, Spending, crossing_probabilities, naive_error, obrien_fleming_constant, pocock_constant,

@@ -2,19 +2,16 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::PossibleValuesParser;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Exit;
 use super::inputs::{self, Inputs};
 use super::screen::Screen;
-use super::{numbers, provenance};
+use super::{numbers, provenance, watched};
 use crate::policy::Unit;
 use crate::report::{self, Options, Outcome, RENDERERS, Renderer};
-use crate::sim::{self, Experiment, Fidelity, Stage, Stopped};
+use crate::sim::{self, Experiment, Fidelity, Stage};
 use crate::source::{Diagnostic, Diagnostics};
 use crate::standin::faults;
 use crate::units::Duration;
@@ -208,7 +205,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         }
     };
     let written = match &arguments.report {
-        Some(folder) => write(folder, &findings)
+        Some(folder) => provenance::write(folder, &report::files(&findings))
             .map_err(|error| cannot_write(folder, &error, screen))
             .err(),
         None => None,
@@ -276,65 +273,14 @@ fn simulate(
     warnings: &mut Diagnostics,
     screen: &Screen,
 ) -> Result<sim::Results, Exit> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = stop.clone();
-    // Only one handler can be set in a process; without it Ctrl-C ends the process at once, which is fine.
-    let _ = ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(Exit::Interrupted as i32);
-        }
-    });
     let total = experiment
         .requests
         .saturating_mul(u64::from(experiment.replicates));
-    let progress = if arguments.quiet || !screen.is_watched() {
-        ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
-    } else {
-        ProgressBar::new(total)
-    };
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:30} {human_pos} of {human_len} requests, {eta} left")
-    {
-        progress.set_style(style);
-    }
-    let mut pool = rayon::ThreadPoolBuilder::new();
-    if let Some(threads) = arguments.threads {
-        pool = pool.num_threads(usize::from(threads));
-    }
-    let pool = pool.build().map_err(|error| {
-        screen.say(&format!("error: cannot start the threads: {error}"));
-        Exit::Failure
-    })?;
-    let results =
-        pool.install(|| sim::run(experiment, warnings, &|done| progress.inc(done), &stop));
-    let done = progress.position();
-    progress.finish_and_clear();
-    results.map_err(|stopped| match stopped {
-        Stopped::Invalid(found) => {
-            screen.complain(&found);
-            Exit::BadInput
-        }
-        Stopped::Failed(why) => {
-            screen.say(&format!("error: {why}"));
-            Exit::Failure
-        }
-        Stopped::Interrupted => {
-            screen.say(&format!(
-                "interrupted after {} of {total} requests; nothing was written",
-                done
-            ));
-            Exit::Interrupted
-        }
-    })
-}
-
-/// Writes every file of the report, each whole or not at all.
-fn write(folder: &Path, findings: &report::Findings) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    for (name, bytes) in report::files(findings) {
-        let temporary = folder.join(format!(".{name}.part"));
-        std::fs::write(&temporary, bytes)?;
-        std::fs::rename(&temporary, folder.join(name))?;
-    }
-    Ok(())
+    watched::run(
+        total,
+        arguments.threads,
+        arguments.quiet,
+        screen,
+        |tick, stop| sim::run(experiment, warnings, tick, stop),
+    )
 }

@@ -6,23 +6,22 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 
 use super::screen::Screen;
-use super::{Exit, inputs, numbers, provenance};
-use crate::report::{self, SHEET_FORMATS};
+use super::{Exit, inputs, numbers, provenance, watched};
 use crate::catalogue::Catalogue;
-use crate::sim::Stopped;
+use crate::report::{self, SHEET_FORMATS};
 use crate::size::{
-    Mirroring, Origin, Rehearsal, Rehearsed, Runs, ShadowPlan, ShadowSizing, Truth, recorded_truths,
-    simulated_truths,
+    Mirroring, Origin, Rehearsal, Rehearsed, Runs, ShadowPlan, ShadowSizing, Truth,
+    recorded_truths, simulated_truths,
 };
 use crate::source::{Diagnostic, Diagnostics, describe_list, nearest};
-use crate::workload::Workload;
 use crate::stats::{Criterion, Grader, Joint, RULES, Rule, z_two_sided};
+use crate::workload::Workload;
 
 /// Most graded pairs of a plan.
 const PAIRS_MAX: u64 = 10_000_000;
 /// Most numbers of pairs in one table.
 const SIZES_MAX: usize = 24;
-/// Most simulated requests for one row.
+/// Most simulated requests of one command.
 const SIMULATED_MAX: u64 = 10_000_000_000;
 /// Most looks of one peeking table.
 const LOOKS_MAX: u64 = 1_000;
@@ -158,17 +157,9 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     };
     screen.complain(&found);
     let plan = plan(arguments, &asked.truths, criterion);
-    let rehearsed = match rehearse(arguments, &asked, &plan) {
+    let rehearsed = match rehearse(arguments, &asked, &plan, screen) {
         Ok(rehearsed) => rehearsed,
-        Err(Stopped::Invalid(found)) => {
-            screen.complain(&found);
-            return Exit::BadInput;
-        }
-        Err(Stopped::Interrupted) => return Exit::Interrupted,
-        Err(Stopped::Failed(why)) => {
-            screen.say(&format!("error: {why}"));
-            return Exit::Failure;
-        }
+        Err(exit) => return exit,
     };
     let sizing = ShadowSizing {
         rehearsed,
@@ -220,44 +211,48 @@ fn rehearse(
     arguments: &Arguments,
     asked: &Asked,
     plan: &ShadowPlan,
-) -> Result<Vec<Rehearsed>, Stopped> {
+    screen: &Screen,
+) -> Result<Vec<Rehearsed>, Exit> {
     let (Some(count), Some((workload, catalogue))) = (arguments.simulate, &asked.data) else {
         return Ok(Vec::new());
     };
-    let refused = |why: &str, help: &str| {
-        let error = Diagnostic::error(why.to_owned()).help(help.to_owned());
-        Err(Stopped::Invalid(Diagnostics(vec![error])))
+    let refused = |why: String, help: &str| {
+        screen.complain(&Diagnostics(vec![Diagnostic::error(why).help(help)]));
+        Err(Exit::BadInput)
     };
     if workload.is_recorded() {
         return refused(
-            "recorded requests cannot be drawn anew",
+            "recorded requests cannot be drawn anew".to_owned(),
             "leave --simulate out, or name a synthetic workload",
         );
     }
     let Some(catalogue) = catalogue else {
         return refused(
-            "a simulated run needs a route catalogue",
+            "a simulated run needs a route catalogue".to_owned(),
             "name one with --routes FILE",
         );
     };
-    let pairs: u64 = plan.pairs.iter().sum();
-    if pairs.saturating_mul(u64::from(count)) > SIMULATED_MAX {
+    let pairs = plan.pairs.iter().sum::<u64>() * asked.truths.len() as u64;
+    let total = pairs.saturating_mul(u64::from(count));
+    if total > SIMULATED_MAX {
         return refused(
-            &format!("{count} runs of {pairs} pairs in all are more than {SIMULATED_MAX} simulated requests for each row"),
+            format!(
+                "{count} runs of {pairs} pairs are more than {SIMULATED_MAX} simulated requests"
+            ),
             "ask for fewer runs, or for fewer numbers of pairs with --pairs",
         );
     }
-    let stop = watched::stop_flag();
-    let runs = Runs {
-        count,
-        seed: arguments.seed,
-    };
     let rehearsal = Rehearsal {
         workload,
         catalogue,
-        runs,
+        runs: Runs {
+            count,
+            seed: arguments.seed,
+        },
     };
-    rehearsal.play(plan, &asked.truths, &stop)
+    watched::run(total, None, false, screen, |tick, stop| {
+        rehearsal.play(plan, &asked.truths, tick, stop)
+    })
 }
 
 /// What the pairs are like; `None` if that cannot be said, with the reasons in `reader.found`.

@@ -167,7 +167,8 @@ pub(super) fn rows(results: &Results, pooling: &Pooling, margin: f64) -> Vec<Row
     rows
 }
 
-fn row(
+/// One contestant's row.
+pub(super) fn row(
     results: &Results,
     contestant: &Contestant,
     total: &Tally,

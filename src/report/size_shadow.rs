@@ -208,7 +208,9 @@ fn sizes(sizing: &ShadowSizing) -> Block {
             || sizing
                 .needed
                 .iter()
-                .find(|one| one.truth == needed.truth && one.rule == needed.rule && one.settled.is_none())
+                .find(|one| {
+                    one.truth == needed.truth && one.rule == needed.rule && one.settled.is_none()
+                })
                 .is_some_and(|first| std::ptr::eq(first, *needed))
     };
     let rows = sizing.needed.iter().filter(told).map(|needed| {

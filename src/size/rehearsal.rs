@@ -61,18 +61,19 @@ impl Rehearsal<'_> {
     ///
     /// # Errors
     ///
-    /// As [`sim::run`]: the inputs do not fit each other, or `stop` was raised.
+    /// As [`sim::run`], which also says what `tick` and `stop` are.
     pub fn play(
         &self,
         plan: &ShadowPlan,
         truths: &[Truth],
+        tick: &(dyn Fn(u64) + Sync),
         stop: &AtomicBool,
     ) -> Result<Vec<Rehearsed>, Stopped> {
         let mut all = Vec::new();
         for (index, truth) in truths.iter().enumerate() {
             if let Some(world) = self.world(truth)? {
                 for &n in &plan.pairs {
-                    all.extend(self.runs_of(plan, &world, (index, truth), n, stop)?);
+                    all.extend(self.runs_of(plan, &world, (index, truth), n, (tick, stop))?);
                 }
             }
         }
@@ -81,7 +82,11 @@ impl Rehearsal<'_> {
 
     /// The world in which each request is a pair of this truth, if there is one.
     fn world(&self, truth: &Truth) -> Result<Option<Workload>, Stopped> {
-        let task = self.workload.tasks.iter().position(|name| *name == truth.task);
+        let task = self
+            .workload
+            .tasks
+            .iter()
+            .position(|name| *name == truth.task);
         let world = match task {
             Some(task) => self.workload.only_task(task),
             None => Some(self.workload.clone()),
@@ -95,7 +100,9 @@ impl Rehearsal<'_> {
         let fitting = route(&truth.candidate)
             .zip(route(&truth.primary))
             .and_then(|(candidate, primary)| population.fitting(None, candidate, primary));
-        Ok(fitting.is_some_and(|share| share > 1.0 - 1e-12).then_some(world))
+        Ok(fitting
+            .is_some_and(|share| share > 1.0 - 1e-12)
+            .then_some(world))
     }
 
     fn runs_of(
@@ -104,7 +111,7 @@ impl Rehearsal<'_> {
         world: &Workload,
         (index, truth): (usize, &Truth),
         n: u64,
-        stop: &AtomicBool,
+        (tick, stop): (&(dyn Fn(u64) + Sync), &AtomicBool),
     ) -> Result<Vec<Rehearsed>, Stopped> {
         let mut found = Diagnostics::default();
         let file = SourceFile::new("shadow.toml", shadow(truth));
@@ -122,8 +129,11 @@ impl Rehearsal<'_> {
             stage: None,
             cluster: None,
         };
-        let results = sim::run(&experiment, &mut Diagnostics::default(), &|_| {}, stop)?;
-        let tallies = results.contestants.first().map_or(&[][..], |one| &one.tallies);
+        let results = sim::run(&experiment, &mut Diagnostics::default(), tick, stop)?;
+        let tallies = results
+            .contestants
+            .first()
+            .map_or(&[][..], |one| &one.tallies);
         let played = plan.rules.iter().filter_map(|&rule| {
             let promoted = tallies.iter().filter(|tally| {
                 let counts = Counts {
