@@ -15,7 +15,7 @@ use super::paired::{
     wald_continuity,
 };
 use super::tally::PairTally;
-use super::unconditional;
+use super::unconditional::unconditional_cutoff;
 use super::wide::{Wide, product};
 
 /// A paired 2×2 table of whole counts, candidate first.
@@ -228,7 +228,7 @@ impl Rule {
             Self::WaldLesson => wald(0, 0, n, n - 1),
             Self::WaldContinuity => wald(1, 0, n, n - 1),
             Self::ExactUnconditional => {
-                match unconditional::cutoff(n, criterion.margin(), criterion.alpha())? {
+                match unconditional_cutoff(n, criterion.margin(), criterion.alpha())? {
                     Some(cutoff) => Test::Score(cutoff.statistic),
                     None => Test::Never,
                 }
@@ -339,7 +339,10 @@ impl Decider {
     /// With m = a/b and z = e/f, squared and without denominators: x ≥ 0 and
     /// x²·f²·divisor ≥ e²·b²·(S'·n' − D²), where x = b·D' + a·n'.
     fn wald(&self, form: Wald, n10: u64, n01: u64) -> bool {
-        let (a, b) = (self.criterion.margin.numerator, self.criterion.margin.denominator);
+        let (a, b) = (
+            self.criterion.margin.numerator,
+            self.criterion.margin.denominator,
+        );
         let (e, f) = (self.criterion.z.numerator, self.criterion.z.denominator);
         let difference = i128::from(n10) - i128::from(n01);
         let x = i128::from(b) * (difference - form.shift) + i128::from(a) * i128::from(form.total);
@@ -363,7 +366,10 @@ impl Decider {
     /// condition is q ≤ r for a rational r, and that holds if r is right of the parabola's vertex and
     /// the parabola is not negative there.
     fn tango(&self, n10: u64, n01: u64) -> bool {
-        let (a, b) = (self.criterion.margin.numerator, self.criterion.margin.denominator);
+        let (a, b) = (
+            self.criterion.margin.numerator,
+            self.criterion.margin.denominator,
+        );
         let difference = i128::from(n10) - i128::from(n01);
         let x = i128::from(b) * difference + i128::from(a) * i128::from(self.n);
         // At x = 0 the statistic is zero, whatever its variance.
@@ -423,12 +429,7 @@ mod tests {
     }
 
     fn counts(n11: u64, n10: u64, n01: u64, n00: u64) -> Counts {
-        Counts {
-            n11,
-            n10,
-            n01,
-            n00,
-        }
+        Counts { n11, n10, n01, n00 }
     }
 
     #[test]
@@ -484,7 +485,8 @@ mod tests {
     #[test]
     fn a_tie_of_tangos_test_promotes_and_the_next_decimal_does_not() {
         // Without disagreement T(−m) = √(n·m/(1−m)): with m = 1/5 and n = 16 it is exactly 2.
-        let agreed = |m, z| Rule::Tango.promotes(counts(16, 0, 0, 0), Criterion::new(m, z).unwrap());
+        let agreed =
+            |m, z| Rule::Tango.promotes(counts(16, 0, 0, 0), Criterion::new(m, z).unwrap());
         assert_eq!(agreed(0.2, 2.0), Some(true));
         assert_eq!(agreed(0.2, 2.000_000_000_001), Some(false));
         assert_eq!(agreed(0.199_999_999_999, 2.0), Some(false));
@@ -502,11 +504,10 @@ mod tests {
             Rule::Tango.promotes(counts(1_000_000, 0, 0, 0), criterion)
         };
         assert_eq!(large(40.0), Some(true));
-        let m = 0.001_597_444_089;
+        let m = 0.001_597_444_089_f64;
         let least = (1e6 * m / (1.0 - m)).sqrt();
-        let near = |z| {
-            Rule::Tango.promotes(counts(1_000_000, 0, 0, 0), Criterion::new(m, z).unwrap())
-        };
+        let near =
+            |z| Rule::Tango.promotes(counts(1_000_000, 0, 0, 0), Criterion::new(m, z).unwrap());
         assert_eq!(near(least - 1e-11), Some(true));
         assert_eq!(near(least + 1e-11), Some(false));
     }
