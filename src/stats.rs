@@ -5,17 +5,26 @@
 //! What this module is not: a place that knows what a policy, a route or a dollar is. It sees counts
 //! and sums, and every function is pure.
 
+mod confidence_sequence;
+mod eprocess;
 mod group_sequential;
 mod interval;
 mod noninferiority;
 mod paired;
+mod plug_in;
 mod quadrature;
 mod quantile;
+mod root;
 mod sample_size;
 mod sprt;
 mod stream_test;
 mod tally;
 
+pub use confidence_sequence::{
+    BernoulliMixture, BernoulliSequence, Stitching, normal_mixture_one_sided, normal_mixture_rho,
+    normal_mixture_two_sided,
+};
+pub use eprocess::{MixtureE, STAKES};
 pub use group_sequential::{
     Sides, Spending, crossing_probabilities, naive_error, obrien_fleming_constant, pocock_constant,
     spending_boundaries,
@@ -28,6 +37,7 @@ pub use noninferiority::{NonInferiority, from_limits, tango_test, upheld};
 pub use paired::{
     Ddof, Pairs, agresti_min, bonett_price, newcombe10, tango, tango_statistic, wald,
 };
+pub use plug_in::{EmpiricalBernstein, PlugInCapital};
 pub use quadrature::Legendre;
 pub use quantile::{student_two_sided, z_two_sided};
 pub use sample_size::{Needed, ODDS, needed};
