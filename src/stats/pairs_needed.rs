@@ -75,12 +75,8 @@ pub fn pairs_needed(
         1
     };
     let reached = |n: u64| Some(promotion_probability(rule, n, joint, criterion)? >= power);
-<<<<<<< HEAD
-    let start = if guess <= EXHAUSTIVE as f64 {
-=======
     // The exact unconditional rule is a search of its own at every n.
     let start = if guess <= EXHAUSTIVE as f64 && rule != Rule::ExactUnconditional {
->>>>>>> pairs
         floor
     } else {
         below(guess, floor, |n| teeth(n, joint, criterion), reached)?

@@ -5,8 +5,6 @@
 //! file of the same schema, so that anybody can check vectors of their own.
 
 pub(crate) mod evidence;
-
-pub(crate) mod evidence;
 mod pairs;
 mod population;
 mod sequential;
@@ -81,7 +79,12 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 }
 
 /// Families by their key in the file.
-const FAMILIES: &[&[(&str, Family)]] = &[evidence::FAMILIES, pairs::FAMILIES, population::FAMILIES, sequential::FAMILIES];
+const FAMILIES: &[&[(&str, Family)]] = &[
+    evidence::FAMILIES,
+    pairs::FAMILIES,
+    population::FAMILIES,
+    sequential::FAMILIES,
+];
 
 /// Keys that say how to read the file rather than what to compute.
 const ABOUT: &[&str] = &["conventions", "tolerances", "notes"];
