@@ -5,33 +5,56 @@
 //! What this module is not: a place that knows what a policy, a route or a dollar is. It sees counts
 //! and sums, and every function is pure.
 
+mod binomial;
 pub mod bootstrap;
 mod cluster;
+mod grader;
 mod interval;
+mod mcnemar;
 pub mod multiplicity;
 mod noninferiority;
 pub mod off_policy;
 mod paired;
+mod pairs_needed;
 pub mod pareto;
+mod promotion;
 mod quantile;
+mod rule;
 mod sample_size;
 mod tally;
+mod type_one;
+mod unconditional;
+mod wide;
 
+pub use binomial::{binomial_lower, binomial_pmf, binomial_upper};
 pub use bootstrap::Bootstrap;
 pub use cluster::{
     ClusterMean, ClusterPair, ClusterSum, cluster_bca, cluster_mean, cluster_percentile,
 };
+pub use grader::Grader;
 pub use interval::{
-    Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_fraction,
+    Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_continuity,
+    wilson_fraction,
 };
 pub use interval::{Moments, Ratio, moments};
+pub use mcnemar::{McNemar, mcnemar, unpaired_standard_error};
 pub use noninferiority::{NonInferiority, Tails, from_limits, tango_test, upheld};
 pub use paired::{
-    Ddof, Pairs, agresti_min, bonett_price, newcombe10, tango, tango_statistic, wald,
+    Ddof, Newcombe, Pairs, agresti_min, bonett_price, newcombe, newcombe10, tango, tango_statistic,
+    wald, wald_continuity, wald_corrected_variance,
 };
+pub use pairs_needed::{
+    PairsNeeded, approximate_pairs_needed, no_disagreement_floor, pairs_needed, smallest_margin,
+};
+pub use promotion::{Joint, coverage, promotion_probability};
 pub use quantile::{normal_tail, student_tail, student_two_sided, z_two_sided};
+pub use rule::{Counts, Criterion, Decider, RULES, Rule};
 pub use sample_size::{Needed, ODDS, needed, needed_among};
 pub use tally::{PairTally, Tally, Unserved};
+pub use type_one::{WorstCase, type_one_error, type_one_error_max};
+pub use unconditional::{
+    UNCONDITIONAL_PAIRS_MAX, UnconditionalCutoff, unconditional_cutoff, unconditional_p_value,
+};
 
 /// A number with what is needed to judge it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
