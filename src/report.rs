@@ -43,7 +43,7 @@ pub use sweep::{
 };
 
 use crate::sim::{Evidence, Results};
-use crate::stats::Bootstrap;
+use crate::stats::{Bootstrap, Rule};
 use sample::Pooling;
 
 /// What the reader wants to know.
@@ -63,6 +63,8 @@ pub struct Options {
     pub require: Vec<String>,
     /// Metric to minimise (one of which less is better) among the policies that meet every requirement, for the summary.
     pub minimize: Option<String>,
+    /// The rule by which shadows promote their candidates, at the same margin and error rate.
+    pub promotion_rule: Rule,
     /// Replicates of a bootstrap over clusters, whose intervals then stand beside the others; it needs an
     /// experiment that added up differences by cluster. Its seed is the manifest's.
     pub bootstrap: Option<u32>,
@@ -77,6 +79,7 @@ impl Default for Options {
             volume: None,
             require: Vec::new(),
             minimize: None,
+            promotion_rule: Rule::Tango,
             bootstrap: None,
         }
     }
@@ -191,7 +194,7 @@ pub fn findings(
         shared_rows: results.shared_rows,
         level: options.level,
     };
-    let rows = rows::rows(results, &pooling, options.margin);
+    let rows = rows::rows(results, &pooling, (options.promotion_rule, options.margin));
     // (1 − 0.95)/2 is 0.025000000000000022 in floats: name it as it is meant.
     let alpha = ((1.0 - options.level) / 2.0 * 1e12).round() / 1e12;
     let test = compare::Test {

@@ -14,6 +14,7 @@ use crate::report::{self, Options, Outcome, RENDERERS, Renderer};
 use crate::sim::{self, Experiment, Fidelity, Stage};
 use crate::source::{Diagnostic, Diagnostics};
 use crate::standin::faults;
+use crate::stats::{RULES, Rule};
 use crate::units::Duration;
 
 /// Whose requests may be taken together.
@@ -38,6 +39,9 @@ pub(super) struct Arguments {
     /// How much less accurate than the baseline still counts as "not worse": 0.03 is three points.
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true, default_value_t = 0.03, value_parser = numbers::parse_margin)]
     margin: f64,
+    /// The rule by which a shadow promotes its candidate, at this margin.
+    #[arg(long, value_name = "RULE", default_value = "tango", value_parser = PossibleValuesParser::new(RULES.iter().map(|(name, _)| *name)))]
+    promotion_rule: String,
     /// Take each user, conversation or tenant for independent, not each request, in the intervals of
     /// differences and in verdicts.
     #[arg(long, value_name = "UNIT", value_parser = PossibleValuesParser::new(CLUSTER_UNITS.map(Unit::name)))]
@@ -156,6 +160,8 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         volume: arguments.volume,
         require: arguments.require.clone(),
         minimize: arguments.minimize.clone(),
+        // The parser admits only names of rules.
+        promotion_rule: Rule::parse(&arguments.promotion_rule).unwrap_or(Rule::Tango),
         bootstrap: arguments.bootstrap,
         ..Options::default()
     };

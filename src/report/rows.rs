@@ -7,7 +7,7 @@ use super::require::Measure;
 use super::sample::{Pooling, draws_once};
 use super::shadow::Shadow;
 use crate::sim::{Contestant, Results, Trace};
-use crate::stats::{Estimate, Tally};
+use crate::stats::{Estimate, Rule, Tally};
 
 /// A policy or a control with everything measured of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,7 +147,7 @@ impl Row {
 }
 
 /// The rows of all contestants, each policy's mixes directly behind it.
-pub(super) fn rows(results: &Results, pooling: &Pooling, margin: f64) -> Vec<Row> {
+pub(super) fn rows(results: &Results, pooling: &Pooling, promotion: (Rule, f64)) -> Vec<Row> {
     let totals: Vec<Tally> = results
         .contestants
         .iter()
@@ -155,7 +155,7 @@ pub(super) fn rows(results: &Results, pooling: &Pooling, margin: f64) -> Vec<Row
         .collect();
     let mut rows = Vec::new();
     for (contestant, total) in results.contestants.iter().zip(&totals) {
-        let row = row(results, contestant, total, pooling, margin);
+        let row = row(results, contestant, total, pooling, promotion);
         let mixes = if contestant.control {
             Vec::new()
         } else {
@@ -173,7 +173,7 @@ pub(super) fn row(
     contestant: &Contestant,
     total: &Tally,
     pooling: &Pooling,
-    margin: f64,
+    promotion: (Rule, f64),
 ) -> Row {
     let routes = results.routes.len();
     if let Some(reason) = &contestant.unavailable {
@@ -211,7 +211,7 @@ pub(super) fn row(
             graded: pooling.count(total.graded),
             costed: pooling.count(total.costed),
         },
-        shadow: Shadow::of(contestant, total, pooling, margin),
+        shadow: Shadow::of(contestant, total, pooling, promotion),
         traces: contestant.traces.clone(),
         notes: notes::of_row(contestant, total, pooling),
     }

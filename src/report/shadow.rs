@@ -6,7 +6,7 @@
 
 use super::sample::{Point, Pooling, draws_once};
 use crate::sim::Contestant;
-use crate::stats::{Estimate, NonInferiority, Tally, tango_test, wilson};
+use crate::stats::{Counts, Criterion, Estimate, NonInferiority, Rule, Tally, wilson};
 
 /// A shadow's pairs and what follows from them.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ impl Shadow {
         contestant: &Contestant,
         total: &Tally,
         pooling: &Pooling,
-        margin: f64,
+        (rule, margin): (Rule, f64),
     ) -> Option<Self> {
         if total.mirrored == 0 {
             return None;
@@ -48,15 +48,25 @@ impl Shadow {
         let difference = pooling.estimate(total, replicates, draws_once(contestant), |tally| {
             let n = tally.mirror_graded();
             (n > 0).then(|| Point::Paired {
-                pairs: tally.mirror_pairs(),
+                pairs: tally.mirror_pairs().into(),
                 n,
             })
         });
-        let promotes = |tally: &&Tally| {
-            tango_test(tally.mirror_pairs(), margin, pooling.z()) == NonInferiority::NonInferior
+        let criterion = Criterion::new(margin, pooling.z());
+        let promotes = |counts| rule.promotes(counts, criterion?);
+        let decisions = || {
+            replicates
+                .iter()
+                .map(|tally| promotes(tally.mirror_pairs()))
         };
-        let promoted = replicates.iter().filter(promotes).count() as u64;
-        let runs = replicates.len() as u64;
+        let runs = decisions().flatten().count() as u64;
+        let promoted = decisions().flatten().filter(|promotes| *promotes).count() as u64;
+        let pooled = pooled(total, pooling);
+        let verdict = match promotes(pooled) {
+            Some(true) => NonInferiority::NonInferior,
+            _ if is_inferior(rule, pooled, margin, pooling.z()) => NonInferiority::Inferior,
+            _ => NonInferiority::Inconclusive,
+        };
         Some(Self {
             mirrored: total.mirrored,
             graded: total.mirror_graded(),
@@ -65,19 +75,40 @@ impl Shadow {
             n01: total.m01,
             n00: total.m00,
             difference,
-            rule: "tango",
-            verdict: tango_test(
-                total.mirror_pairs().scaled(pooling.weight()),
-                margin,
-                pooling.z(),
-            ),
-            promoted: Estimate::new(
-                promoted as f64 / runs as f64,
-                wilson(promoted, runs, pooling.z()),
-                pooling.level,
-                runs,
-                "wilson",
-            ),
+            rule: rule.name(),
+            verdict,
+            promoted: if runs == 0 {
+                Estimate::unknown(pooling.level)
+            } else {
+                Estimate::new(
+                    promoted as f64 / runs as f64,
+                    wilson(promoted, runs, pooling.z()),
+                    pooling.level,
+                    runs,
+                    "wilson",
+                )
+            },
         })
     }
+}
+
+/// The pairs that all replicates together count for, in whole numbers.
+fn pooled(total: &Tally, pooling: &Pooling) -> Counts {
+    let all = total.mirror_pairs();
+    let count = |pooled: u64| (pooled as f64 * pooling.weight()).round() as u64;
+    Counts {
+        n11: count(all.n11),
+        n10: count(all.n10),
+        n01: count(all.n01),
+        n00: count(all.n00),
+    }
+}
+
+/// Whether the rule's whole interval lies below the margin; the exact unconditional rule has none of its
+/// own and borrows Tango's, whose statistic it orders tables by.
+fn is_inferior(rule: Rule, counts: Counts, margin: f64, z: f64) -> bool {
+    let limits = rule
+        .limits(counts, z)
+        .or_else(|| Rule::Tango.limits(counts, z));
+    limits.is_some_and(|limits| limits.high < -margin)
 }

@@ -49,7 +49,10 @@ pub fn normal_tail(z: f64) -> f64 {
 /// without a degree of freedom.
 #[must_use]
 pub fn student_tail(t: f64, freedom: u64) -> f64 {
-    if t.is_infinite() {
+    if t.is_nan() {
+        return f64::NAN;
+    }
+    if t.is_infinite() && freedom > 0 {
         return if t > 0.0 { 0.0 } else { 1.0 };
     }
     StudentsT::new(0.0, 1.0, freedom as f64)

@@ -1,6 +1,6 @@
 //! Integer sums over the requests of one experiment cell.
 
-use super::paired::Pairs;
+use super::rule::Counts;
 
 /// Why nobody answered a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,8 +185,13 @@ impl Tally {
     /// The paired table of a shadow: the candidate's answers to the mirrored requests against what was
     /// served, where both are right or wrong. What a rule decides about promotion.
     #[must_use]
-    pub fn mirror_pairs(&self) -> Pairs {
-        Pairs::new(self.m11, self.m10, self.m01, self.m00)
+    pub fn mirror_pairs(&self) -> Counts {
+        Counts {
+            n11: self.m11,
+            n10: self.m10,
+            n01: self.m01,
+            n00: self.m00,
+        }
     }
 
     /// Mirrored requests that are pairs of right and wrong answers.
