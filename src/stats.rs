@@ -10,6 +10,7 @@ mod noninferiority;
 mod paired;
 mod quantile;
 mod sample_size;
+mod sprt;
 mod tally;
 
 pub use interval::{
@@ -22,6 +23,7 @@ pub use paired::{
 };
 pub use quantile::{student_two_sided, z_two_sided};
 pub use sample_size::{Needed, ODDS, needed};
+pub use sprt::{OperatingCharacteristics, Sprt, SprtState, SprtStep, SprtSteps, Verdict};
 pub use tally::{PairTally, Tally, Unserved};
 
 /// A number with what is needed to judge it.

@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+mod sequential;
+
 use crate::given::{fixture, reference};
 
 /// Compares one family of the file with what the library computes.
@@ -74,7 +76,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 }
 
 /// Families by their key in the file.
-const FAMILIES: &[&[(&str, Family)]] = &[];
+const FAMILIES: &[&[(&str, Family)]] = &[sequential::FAMILIES];
 
 /// Keys that say how to read the file rather than what to compute.
 const ABOUT: &[&str] = &["conventions", "tolerances", "notes"];
