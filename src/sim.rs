@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use crate::catalogue::{Catalogue, Requirement};
-use crate::policy::PolicyFile;
+use crate::policy::{PolicyFile, Rollout};
 use crate::router::RouteId;
 use crate::source::{Diagnostic, Diagnostics, Location, describe_list, nearest};
 use crate::standin::outcome::NOT_IN_WORLD;
@@ -29,7 +29,7 @@ use crate::stats::{PairTally, Tally};
 use crate::units::{Duration, mix64};
 use crate::workload::{Domain, DrawKey, Workload};
 
-use contestants::Field;
+use contestants::{Field, Runner};
 use episode::{Sums, World};
 
 /// Requests of one chunk.
@@ -72,6 +72,8 @@ pub struct Contestant {
     pub tallies: Vec<Tally>,
     /// One trace per replicate, if the experiment was staged; the oracle, which sends nothing, has none.
     pub traces: Vec<Trace>,
+    /// What became of the candidate in each replicate, if the policy lets one in step by step.
+    pub rollouts: Vec<Rollout>,
     /// `pairs[b][r]`: against `Results::baselines[b]`, in replicate r.
     pub pairs: Vec<Vec<PairTally>>,
 }
@@ -125,6 +127,17 @@ pub struct Experiment<'a> {
     pub stage: Option<&'a Stage>,
 }
 
+impl Experiment<'_> {
+    /// Requests that one replicate has.
+    fn run_length(&self) -> u64 {
+        if self.workload.is_recorded() {
+            self.requests.min(self.workload.len())
+        } else {
+            self.requests
+        }
+    }
+}
+
 /// Why there are no results.
 #[derive(Debug)]
 pub enum Stopped {
@@ -160,11 +173,7 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Results, Stopped> {
     let world = prepare(experiment, warnings).map_err(Stopped::Invalid)?;
-    let requests = if experiment.workload.is_recorded() {
-        experiment.requests.min(experiment.workload.len())
-    } else {
-        experiment.requests
-    };
+    let requests = experiment.run_length();
     let replicates = experiment.replicates.max(1);
     let first = Field::build(experiment, &world, 0, warnings);
     let baselines = first
@@ -205,29 +214,37 @@ pub fn run(
             domain: Domain::Traffic,
             replicate,
         };
-        let (sums, traces) = match experiment.stage {
+        let (sums, traces, rollouts) = match experiment.stage {
             None => {
                 let baselines = &results.baselines;
-                let sums = run_field(&world, &field, baselines, key, requests, tick, stop);
-                (sums, Vec::new())
+                let (sums, rollouts) =
+                    run_field(&world, &field, baselines, key, requests, tick, stop);
+                (sums, Vec::new(), rollouts)
             }
-            Some(stage) => stage::run_field(
-                stage,
-                &world,
-                &mut field,
-                &results.baselines,
-                key,
-                requests,
-                tick,
-                stop,
-            )
-            .map_err(Stopped::Failed)?,
+            Some(stage) => {
+                let (sums, traces) = stage::run_field(
+                    stage,
+                    &world,
+                    &mut field,
+                    &results.baselines,
+                    key,
+                    requests,
+                    tick,
+                    stop,
+                )
+                .map_err(Stopped::Failed)?;
+                let rollouts = field.runners().map(Runner::rollout).collect();
+                (sums, traces, rollouts)
+            }
         };
         if stop.load(Ordering::Relaxed) {
             return Err(Stopped::Interrupted);
         }
         for (contestant, trace) in results.contestants.iter_mut().zip(traces) {
             contestant.traces.extend(trace);
+        }
+        for (contestant, rollout) in results.contestants.iter_mut().zip(rollouts) {
+            contestant.rollouts.extend(rollout);
         }
         for ((contestant, tally), pairs) in results
             .contestants
@@ -244,6 +261,7 @@ pub fn run(
     Ok(results)
 }
 
+/// Everybody's sums, and by contestant how far the candidate came that it lets in step by step.
 fn run_field(
     world: &World<'_>,
     field: &Field,
@@ -252,7 +270,7 @@ fn run_field(
     requests: u64,
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
-) -> Sums {
+) -> (Sums, Vec<Option<Rollout>>) {
     let chunks = requests.div_ceil(CHUNK);
     let chunk = |scratch: &mut episode::Scratch, chunk: u64| {
         let mut sums = Sums::new(field.len(), baselines.len(), world.catalogue.routes.len());
@@ -268,14 +286,16 @@ fn run_field(
     if field.stateful() {
         // What a stateful policy decides depends on all earlier requests: one scratch, in order.
         let mut scratch = episode::Scratch::new(world, field);
-        return (0..chunks).fold(empty(), |sums, index| {
+        let sums = (0..chunks).fold(empty(), |sums, index| {
             sums.merge(chunk(&mut scratch, index))
         });
+        return (sums, scratch.rollouts());
     }
-    (0..chunks)
+    let sums = (0..chunks)
         .into_par_iter()
         .map_init(|| episode::Scratch::new(world, field), chunk)
-        .reduce(empty, Sums::merge)
+        .reduce(empty, Sums::merge);
+    (sums, Vec::new())
 }
 
 /// Resolves names between catalogue and workload; everything that does not fit is reported at once.
