@@ -19,6 +19,7 @@ mod metrics;
 mod mixes;
 mod notes;
 mod require;
+mod rollouts;
 mod rows;
 mod sample;
 mod sheet;
@@ -29,6 +30,7 @@ pub use compare::Paired;
 pub use manifest::{FileDigest, Manifest, sha256_hex};
 pub use metrics::{METRICS, Metric, Unit};
 pub use require::{Judgement, Measure, Outcome, Requirement};
+pub use rollouts::Rollouts;
 pub use rows::{Known, Mix, Row};
 pub use sheet::{SHEET_FORMATS, Sheet};
 

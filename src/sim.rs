@@ -13,6 +13,7 @@ mod plain;
 mod stage;
 mod tallying;
 
+pub use crate::policy::{AbortRule, Rollout, RolloutEnd, SliceCount};
 pub use explain::{Explanation, explain};
 pub use stage::{Fidelity, Stage, Trace};
 
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use crate::catalogue::{Catalogue, Requirement};
-use crate::policy::{PolicyFile, Rollout};
+use crate::policy::PolicyFile;
 use crate::router::RouteId;
 use crate::source::{Diagnostic, Diagnostics, Location, describe_list, nearest};
 use crate::standin::outcome::NOT_IN_WORLD;

@@ -292,6 +292,7 @@ fn mixed_row(
         final_share,
         known: Known::default(),
         traces: Vec::new(),
+        rollouts: None,
         notes: recipe.note.iter().cloned().collect(),
     }
 }

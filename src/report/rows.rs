@@ -4,6 +4,7 @@ use super::metrics::{METRICS, Unit, final_share};
 use super::mixes;
 use super::notes;
 use super::require::Measure;
+use super::rollouts::Rollouts;
 use super::sample::{Pooling, draws_once};
 use crate::sim::{Contestant, Results, Trace};
 use crate::stats::{Estimate, Tally};
@@ -31,6 +32,8 @@ pub struct Row {
     pub known: Known,
     /// What the router did, one trace per replicate, if requests went one after the other.
     pub traces: Vec<Trace>,
+    /// What became of its candidate, if it lets one in step by step.
+    pub rollouts: Option<Rollouts>,
     /// What to know about this row.
     pub notes: Vec<String>,
 }
@@ -137,6 +140,7 @@ impl Row {
             final_share: vec![Estimate::unknown(level); routes],
             known: Known::default(),
             traces: Vec::new(),
+            rollouts: None,
             notes: vec![format!("not available: {reason}")],
         }
     }
@@ -201,6 +205,7 @@ fn row(results: &Results, contestant: &Contestant, total: &Tally, pooling: &Pool
             costed: pooling.count(total.costed),
         },
         traces: contestant.traces.clone(),
+        rollouts: Rollouts::of(contestant, pooling),
         notes: notes::of_row(contestant, total, pooling),
     }
 }

@@ -9,9 +9,15 @@ use crate::stats::Sprt;
 const STEPS_MAX: usize = 12;
 /// Most graded answers that a step may wait for.
 const MIN_GRADED_MAX: u64 = 1_000_000_000;
+/// How much worse than its control a candidate may be taken to be.
+const RATIO_MIN: f64 = 1.01;
+const RATIO_MAX: f64 = 1_000.0;
 /// Error rates of a test that names none: the chance to withdraw a sound candidate, and to keep a bad one.
 const ALPHA: f64 = 0.05;
 const BETA: f64 = 0.10;
+
+/// How to write a test.
+const TESTS: &str = "write `abort.sprt = { p0 = 0.05, p1 = 0.10 }`, the error rates that are fine and too high, or `abort.control = { ratio = 2.0 }`";
 
 /// A ramp, and where its steps stand in the file.
 #[derive(Debug)]
@@ -59,8 +65,19 @@ pub(super) fn read_size(table: &mut Table<'_>) -> Option<Size> {
         );
         index.map(|index| index == 1)
     });
-    let abort = table.require("abort");
-    let tests = abort.and_then(|abort| read_abort(&abort, control));
+    let tests = match table.get("abort") {
+        Some(abort) => read_abort(&abort, control),
+        None => {
+            steps.error_help(
+                format!(
+                    "`{}` would widen the slice whatever its answers are",
+                    steps.path()
+                ),
+                TESTS,
+            );
+            None
+        }
+    };
     let read = read_steps(&steps, control == Some(true));
     let (steps, places) = read?;
     let (sprt, against_control) = tests?;
@@ -156,10 +173,7 @@ fn read_abort(value: &Value<'_>, control: Option<bool>) -> Option<Tests> {
     let sprt = table.get("sprt");
     let against = table.get("control");
     if sprt.is_none() && against.is_none() {
-        value.error_help(
-            format!("`{}` names no test", value.path()),
-            "write `abort.sprt = { p0 = 0.05, p1 = 0.10 }`, the error rates that are fine and too high, or `abort.control = { ratio = 2.0 }`",
-        );
+        value.error_help(format!("`{}` names no test", value.path()), TESTS);
         table.finish();
         return None;
     }
@@ -203,22 +217,26 @@ fn read_sprt(value: &Value<'_>) -> Option<Sprt> {
 
 fn read_against_control(value: &Value<'_>) -> Option<Sprt> {
     let mut table = value.table()?;
-    let ratio = table.require("ratio");
-    let errors = read_errors(&mut table, value);
-    table.finish();
-    let (at, (alpha, beta)) = (ratio?, errors?);
-    let ratio = at.number()?;
-    // The slice's share of the wrong answers: one half, or ratio/(1 + ratio).
-    let test = (ratio > 1.0)
-        .then(|| Sprt::new(0.5, ratio / (1.0 + ratio), alpha, beta))
-        .flatten();
-    if test.is_none() {
+    let ratio = table.require("ratio").and_then(|at| {
+        let ratio = at.number()?;
+        // Within these bounds the two hypotheses differ by more than rounding.
+        if (RATIO_MIN..=RATIO_MAX).contains(&ratio) {
+            return Some(ratio);
+        }
         at.error_help(
-            format!("`{}` must be above 1, but is {ratio}", at.path()),
+            format!(
+                "`{}` must be above 1 (from {RATIO_MIN} to {RATIO_MAX}), but is {ratio}",
+                at.path()
+            ),
             "2.0 is twice as many wrong answers as the control's",
         );
-    }
-    test
+        None
+    });
+    let errors = read_errors(&mut table, value);
+    table.finish();
+    let (ratio, (alpha, beta)) = (ratio?, errors?);
+    // The slice's share of the wrong answers: one half, or ratio/(1 + ratio).
+    Sprt::new(0.5, ratio / (1.0 + ratio), alpha, beta)
 }
 
 /// `alpha` and `beta`, if they are chances that leave something over.
