@@ -5,14 +5,17 @@
 //! What this module is not: a place that knows what a policy, a route or a dollar is. It sees counts
 //! and sums, and every function is pure.
 
+mod copula;
 mod interval;
 mod noninferiority;
 mod paired;
+mod quadrature;
 mod quantile;
 mod sample_size;
 mod sprt;
 mod tally;
 
+pub use copula::{Copula, Joint};
 pub use interval::{
     Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_fraction,
 };
@@ -21,6 +24,7 @@ pub use noninferiority::{NonInferiority, from_limits, tango_test, upheld};
 pub use paired::{
     Ddof, Pairs, agresti_min, bonett_price, newcombe10, tango, tango_statistic, wald,
 };
+pub use quadrature::Legendre;
 pub use quantile::{student_two_sided, z_two_sided};
 pub use sample_size::{Needed, ODDS, needed};
 pub use sprt::{OperatingCharacteristics, Sprt, SprtState, SprtStep, SprtSteps, Verdict};

@@ -9,6 +9,8 @@
 
 mod columns;
 mod draws;
+mod law;
+mod population;
 mod quantile;
 mod recorded;
 mod recorded_csv;
@@ -21,8 +23,10 @@ mod synthetic;
 mod synthetic_spec;
 mod unpack;
 
+pub use population::{Cascade, Expected, Population, RoutePopulation, TaskPopulation, Terms};
 pub use spec::{WorkloadSpec, bare, parse};
 
+use crate::source::Diagnostic;
 use crate::units::{Score, Tokens, Usd};
 use recorded::Recorded;
 use synthetic::Synthetic;
@@ -321,6 +325,24 @@ impl Workload {
                 lengths
             }
             World::Recorded(world) => world.lengths(key, fold, count),
+        }
+    }
+
+    /// The exact expectations of a synthetic world under `terms`, one for each of [`Workload::routes`]:
+    /// see [`Population`].
+    ///
+    /// # Errors
+    ///
+    /// Recorded rows are a sample of a population that nobody knows; and a world may be too large to
+    /// integrate.
+    pub fn population(&self, terms: &[Terms]) -> Result<Population, Diagnostic> {
+        match &self.world {
+            World::Synthetic(world) => population::of(self, world, terms),
+            World::Recorded(_) => Err(Diagnostic::error(format!(
+                "`{}` is recorded: the population behind its rows is not known",
+                self.name
+            ))
+            .help("a synthetic world has an exact population")),
         }
     }
 

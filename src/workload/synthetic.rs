@@ -15,6 +15,7 @@ use super::draws::{
     POLICY, Page, SESSION, SHARED, TASK, TENANT, TOOLS, USER, VERIFIER, name_key, split, unit,
     wide,
 };
+use super::population::Declared;
 use super::quantile::{Table, Twin, Variate};
 use super::{Batch, Domain, DrawKey, Examples, NO_NAME};
 use crate::units::vectors::{Work, widest};
@@ -206,6 +207,8 @@ pub(crate) struct Synthetic {
     pub(crate) normal: Table,
     /// SHA-256 keys of (task, route) pairs, for labelled examples.
     pub(crate) example_pages: Vec<u64>,
+    /// What the file declared, for expectations without a draw.
+    pub(crate) declared: Declared,
 }
 
 /// What a group of requests needs while it is filled. Groups are always whole: what is beyond the

@@ -12,6 +12,7 @@ mod judges;
 mod lesson;
 #[cfg(feature = "live")]
 mod live;
+mod population;
 mod program;
 mod readme;
 mod reference_statistics;

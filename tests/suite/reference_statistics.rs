@@ -4,6 +4,8 @@
 //! computes is a failure, not a value passed over. `ROUTELAB_REFERENCE_STATISTICS=FILE` takes another
 //! file of the same schema, so that anybody can check vectors of their own.
 
+mod population;
+
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -76,7 +78,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 }
 
 /// Families by their key in the file.
-const FAMILIES: &[&[(&str, Family)]] = &[sequential::FAMILIES];
+const FAMILIES: &[&[(&str, Family)]] = &[sequential::FAMILIES, population::FAMILIES];
 
 /// Keys that say how to read the file rather than what to compute.
 const ABOUT: &[&str] = &["conventions", "tolerances", "notes"];
