@@ -6,6 +6,7 @@
 //! and sums, and every function is pure.
 
 mod copula;
+mod group_sequential;
 mod interval;
 mod noninferiority;
 mod paired;
@@ -13,9 +14,14 @@ mod quadrature;
 mod quantile;
 mod sample_size;
 mod sprt;
+mod stream_test;
 mod tally;
 
 pub use copula::{Copula, Joint};
+pub use group_sequential::{
+    Sides, Spending, crossing_probabilities, naive_error, obrien_fleming_constant, pocock_constant,
+    spending_boundaries,
+};
 pub use interval::{
     Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_fraction,
 };
@@ -27,7 +33,11 @@ pub use paired::{
 pub use quadrature::Legendre;
 pub use quantile::{student_two_sided, z_two_sided};
 pub use sample_size::{Needed, ODDS, needed};
-pub use sprt::{OperatingCharacteristics, Sprt, SprtState, SprtStep, SprtSteps, Verdict};
+pub use sprt::{Sprt, SprtState};
+pub use stream_test::{
+    OperatingCharacteristics, StreamStep, StreamSteps, StreamTest, Verdict, n_until_h1,
+    operating_characteristics,
+};
 pub use tally::{PairTally, Tally, Unserved};
 
 /// A number with what is needed to judge it.

@@ -9,6 +9,10 @@
 //! What it is not: a test of shares that are not known beforehand. For those see the concurrent
 //! control in `canary` and the confidence sequences.
 
+use super::stream_test::{
+    OperatingCharacteristics, StreamTest, Verdict, n_until_h1, operating_characteristics,
+};
+
 /// A test of `p0` against a larger `p1`.
 ///
 /// With h hits in n observations the log-likelihood ratio is
@@ -31,37 +35,7 @@ pub struct Sprt {
     lower: f64,
 }
 
-/// Where a sequential test stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Not decided yet.
-    Continue,
-    /// The share of hits is taken to be the lower one.
-    AcceptH0,
-    /// The share of hits is taken to be the higher one.
-    AcceptH1,
-}
-
-/// What a test does when the true share of hits is known: exact, not simulated.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OperatingCharacteristics {
-    /// Chance that it accepts H1.
-    pub accept_h1: f64,
-    /// Chance that it accepts H0.
-    pub accept_h0: f64,
-    /// Chance that it has not decided after `cap` observations.
-    pub undecided: f64,
-    /// Expected number of observations until it decides or reaches `cap`.
-    pub expected_n: f64,
-    /// Observations after which the calculation stopped: the cap that was asked for, or without one
-    /// the number after which what is undecided no longer shows in any of the other figures.
-    pub cap: u64,
-}
-
 impl Sprt {
-    /// Additions after which a calculation without a cap is given up: about a second's work.
-    pub const MAX_ADDITIONS: u64 = 1 << 29;
-
     /// A test of `p0` against `p1`, with error bounds `alpha` (accepting H1 under `p0`) and `beta`
     /// (accepting H0 under `p1`).
     ///
@@ -146,80 +120,27 @@ impl Sprt {
         }
     }
 
-    /// Exact chances of both decisions and the expected number of observations, if each observation
-    /// is a hit with chance `p`. `None` unless 0 ≤ p ≤ 1.
-    ///
-    /// With a `cap` the test is broken off after so many observations and may be undecided. Without
-    /// one the calculation goes on until that no longer shows, or, with hypotheses so close that the
-    /// test takes millions of observations, until [`Sprt::MAX_ADDITIONS`] additions have been made; `undecided`
-    /// and `cap` then say how far it came.
-    ///
-    /// Method: the number of hits is a Markov chain whose undecided states form a narrow band, so its
-    /// distribution is carried forward one observation at a time. Every term is positive, so that even
-    /// chances of 1e-80 have nearly all their digits.
+    /// What the test does if each observation is a hit with chance `p`:
+    /// [`operating_characteristics`] of this test.
     #[must_use]
     pub fn operating_characteristics(
         &self,
         p: f64,
         cap: Option<u64>,
     ) -> Option<OperatingCharacteristics> {
-        let mut odds = OperatingCharacteristics {
-            accept_h1: 0.0,
-            accept_h0: 0.0,
-            undecided: 1.0,
-            expected_n: 0.0,
-            cap: 0,
-        };
-        for step in self.steps(p, cap)? {
-            // E[N] = Σ P(N ≥ n): everyone still undecided before this step makes it.
-            odds.expected_n += odds.undecided;
-            odds.accept_h1 += step.accept_h1;
-            odds.accept_h0 += step.accept_h0;
-            odds.undecided = step.undecided;
-            odds.cap = step.n;
-        }
-        odds.cap = cap.unwrap_or(odds.cap);
-        Some(odds)
+        operating_characteristics(self, p, cap)
     }
 
-    /// The number of observations within which the test accepts H1 with chance `quantile`, counted
-    /// among the runs that accept it. `None` where p or the quantile is outside [0, 1], or when H1 is
-    /// never accepted.
+    /// How soon it accepts H1: [`n_until_h1`] of this test.
     #[must_use]
     pub fn n_until_h1(&self, p: f64, quantile: f64, cap: Option<u64>) -> Option<u64> {
-        let total = self.operating_characteristics(p, cap)?.accept_h1;
-        if !(total > 0.0 && (0.0..=1.0).contains(&quantile)) {
-            return None;
-        }
-        let mut sum = 0.0;
-        let mut last = None;
-        for step in self.steps(p, cap)? {
-            if step.accept_h1 > 0.0 {
-                sum += step.accept_h1;
-                last = Some(step.n);
-                if sum >= quantile * total {
-                    break;
-                }
-            }
-        }
-        last
+        n_until_h1(self, p, quantile, cap)
     }
+}
 
-    /// The test one observation at a time, if each is a hit with chance `p`: what it decides at each,
-    /// and what is left. The caps are those of [`Sprt::operating_characteristics`]. `None` unless 0 ≤ p ≤ 1.
-    #[must_use]
-    pub fn steps(&self, p: f64, cap: Option<u64>) -> Option<SprtSteps> {
-        (0.0..=1.0).contains(&p).then(|| SprtSteps {
-            sprt: *self,
-            p,
-            cap,
-            n: 0,
-            first: 0,
-            mass: vec![1.0],
-            decided: (0.0, 0.0),
-            undecided: 1.0,
-            additions: 0,
-        })
+impl StreamTest for Sprt {
+    fn verdict(&self, hits: u64, n: u64) -> Verdict {
+        Sprt::verdict(self, hits, n)
     }
 }
 
@@ -238,95 +159,6 @@ fn least(n: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
         }
     }
     Some(high)
-}
-
-/// What one more observation does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SprtStep {
-    /// Observations so far, this one included.
-    pub n: u64,
-    /// Chance that H1 is accepted exactly here.
-    pub accept_h1: f64,
-    /// Chance that H0 is accepted exactly here.
-    pub accept_h0: f64,
-    /// Chance that nothing is decided yet.
-    pub undecided: f64,
-}
-
-/// The steps of [`Sprt::steps`].
-#[derive(Clone, Debug)]
-pub struct SprtSteps {
-    sprt: Sprt,
-    p: f64,
-    cap: Option<u64>,
-    n: u64,
-    /// The number of hits that `mass[0]` stands for.
-    first: u64,
-    /// Chance of each number of hits, undecided ones only.
-    mass: Vec<f64>,
-    /// Chances of H1 and H0 so far.
-    decided: (f64, f64),
-    undecided: f64,
-    additions: u64,
-}
-
-impl SprtSteps {
-    /// Whether the rest shows in no figure: in neither chance, however small, nor in their sum.
-    fn is_over(&self) -> bool {
-        let negligible = 1e-17 * self.decided.0.min(self.decided.1);
-        match self.cap {
-            Some(cap) => self.n >= cap || self.undecided == 0.0,
-            None => {
-                self.undecided <= negligible.max(1e-300) || self.additions >= Sprt::MAX_ADDITIONS
-            }
-        }
-    }
-}
-
-impl Iterator for SprtSteps {
-    type Item = SprtStep;
-
-    fn next(&mut self) -> Option<SprtStep> {
-        if self.is_over() {
-            return None;
-        }
-        self.n += 1;
-        self.additions += 1 + self.mass.len() as u64;
-        let (hit, miss) = (self.p, 1.0 - self.p);
-        let mut below = 0.0;
-        for mass in &mut self.mass {
-            let stays = *mass;
-            *mass = stays * miss + below * hit;
-            below = stays;
-        }
-        self.mass.push(below * hit);
-        let mut step = SprtStep {
-            n: self.n,
-            accept_h1: 0.0,
-            accept_h0: 0.0,
-            undecided: 0.0,
-        };
-        // Both regions lie at the ends: Λ rises with the number of hits.
-        while let Some(&mass) = self.mass.last()
-            && self
-                .sprt
-                .verdict(self.first + self.mass.len() as u64 - 1, self.n)
-                == Verdict::AcceptH1
-        {
-            step.accept_h1 += mass;
-            self.mass.pop();
-        }
-        let low = (0..self.mass.len())
-            .take_while(|&i| self.sprt.verdict(self.first + i as u64, self.n) == Verdict::AcceptH0)
-            .count();
-        step.accept_h0 = self.mass.drain(..low).sum();
-        self.first += low as u64;
-        step.undecided = self.mass.iter().sum();
-        self.undecided = step.undecided;
-        self.decided.0 += step.accept_h1;
-        self.decided.1 += step.accept_h0;
-        Some(step)
-    }
 }
 
 /// A test under way: the counts so far.

@@ -9,7 +9,7 @@ use routelab::sim::{
     self, AbortRule, Contestant, Experiment, Fidelity, Rollout, RolloutEnd, Stage,
 };
 use routelab::source::Diagnostics;
-use routelab::stats::Sprt;
+use routelab::stats::{Sprt, StreamSteps};
 use routelab::workload::Workload;
 
 use crate::given::{catalogue_of, policy_of, project, routes, workload_of};
@@ -111,7 +111,7 @@ fn false_rollbacks_and_detections_are_as_frequent_as_the_exact_calculation_says(
         let back = rolled_back(&ran.rollouts);
         assert_agrees(back.len(), ran.rollouts.len(), exact.accept_h1, candidate);
         // And it takes as many answers.
-        let steps: Vec<_> = sprt.steps(rate, Some(cap)).unwrap().collect();
+        let steps: Vec<_> = StreamSteps::new(&sprt, rate, Some(cap)).unwrap().collect();
         let weighed = |power: i32| {
             let sum: f64 = steps
                 .iter()
