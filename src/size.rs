@@ -4,6 +4,10 @@
 //! rates that were given, or from a recorded log's own rates; nothing here draws. What this module is
 //! not: the statistics (they are in [`stats`](crate::stats)) or how the answers are written down.
 
+mod canary;
+
+pub use canary::{CanaryPlan, CanarySizing, CanaryTruth, Monitored, SliceHarm};
+
 use crate::catalogue::Catalogue;
 use crate::source::Diagnostic;
 use crate::workload::{Population, Terms, Workload};
