@@ -6,6 +6,7 @@
 
 use super::Paired;
 use super::format::{percent_exact, whole};
+use super::rollouts::Rollouts;
 use super::rows::Row;
 use super::sample::Pooling;
 use crate::sim::{Contestant, Trace};
@@ -86,6 +87,33 @@ pub(super) fn of_row(contestant: &Contestant, total: &Tally, pooling: &Pooling) 
     if let (true, Some(unit)) = (once, contestant.sticks_to) {
         notes.push(format!(
             "one draw per {unit}: intervals hold for this one draw, use more replicates to include its spread"
+        ));
+    }
+    if let Some(rollouts) = Rollouts::of(contestant, pooling) {
+        notes.extend(rollout_notes(&rollouts, pooling));
+    }
+    notes
+}
+
+/// What has to be known to read the rollouts of a candidate.
+fn rollout_notes(rollouts: &Rollouts, pooling: &Pooling) -> Vec<String> {
+    let mut notes = Vec::new();
+    if rollouts.runs.len() == 1 {
+        notes.push(
+            "one rollout of the candidate: use more replicates to see how often it ends so"
+                .to_owned(),
+        );
+    } else if pooling.shared_rows {
+        notes.push(
+            "all rollouts of the candidate went over the same rows in the same order: they differ only in who was drawn into the slice"
+                .to_owned(),
+        );
+    }
+    let ungraded = rollouts.ungraded();
+    if ungraded > 0 {
+        notes.push(format!(
+            "{} answers of the canary's slices have no grade or partial credit: they neither end a step nor enter its tests",
+            whole(ungraded)
         ));
     }
     notes

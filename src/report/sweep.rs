@@ -203,7 +203,7 @@ pub fn sweep(
                 contestant,
                 &total,
                 &pooling(results, options.level),
-                options.margin,
+                (crate::stats::Rule::Tango, options.margin),
             );
             row.policy.clone_from(&one.name);
             row

@@ -2,6 +2,7 @@
 
 mod abreast;
 mod bad_input;
+mod canary;
 mod command_line;
 mod explain_and_check;
 mod fidelity;

@@ -5,6 +5,7 @@
 //! file of the same schema, so that anybody can check vectors of their own.
 
 pub(crate) mod evidence;
+
 mod pairs;
 mod population;
 mod sequential;
