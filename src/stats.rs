@@ -11,6 +11,7 @@ mod group_sequential;
 mod interval;
 mod noninferiority;
 mod paired;
+mod peeking;
 mod plug_in;
 mod quadrature;
 mod quantile;
@@ -37,6 +38,7 @@ pub use noninferiority::{NonInferiority, from_limits, tango_test, upheld};
 pub use paired::{
     Ddof, Pairs, agresti_min, bonett_price, newcombe10, tango, tango_statistic, wald,
 };
+pub use peeking::{PairCounts, Peeking, peeking};
 pub use plug_in::{EmpiricalBernstein, PlugInCapital};
 pub use quadrature::Legendre;
 pub use quantile::{student_two_sided, z_two_sided};
