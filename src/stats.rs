@@ -22,6 +22,7 @@ pub mod off_policy;
 mod paired;
 mod pairs_needed;
 pub mod pareto;
+mod peeking;
 mod plug_in;
 mod promotion;
 mod quadrature;
@@ -66,6 +67,7 @@ pub use paired::{
 pub use pairs_needed::{
     PairsNeeded, approximate_pairs_needed, no_disagreement_floor, pairs_needed, smallest_margin,
 };
+pub use peeking::{PairCounts, Peeking, peeking};
 pub use plug_in::{EmpiricalBernstein, PlugInCapital};
 pub use promotion::{Joint, coverage, promotion_probability};
 pub use quadrature::Legendre;
