@@ -3,6 +3,7 @@
 mod abreast;
 mod bad_input;
 mod command_line;
+mod evidence;
 mod explain_and_check;
 mod fidelity;
 mod given;
