@@ -53,7 +53,8 @@ pub use sample_size::{Needed, ODDS, needed, needed_among};
 pub use tally::{PairTally, Tally, Unserved};
 pub use type_one::{WorstCase, type_one_error, type_one_error_max};
 pub use unconditional::{
-    UNCONDITIONAL_PAIRS_MAX, UnconditionalCutoff, unconditional_cutoff, unconditional_p_value,
+    UNCONDITIONAL_PAIRS_MAX, UnconditionalCutoff, unconditional_cutoff, unconditional_cutoff_over,
+    unconditional_p_value,
 };
 
 /// A number with what is needed to judge it.

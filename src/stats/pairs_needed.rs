@@ -47,7 +47,7 @@ pub fn no_disagreement_floor(rate: f64, alpha: f64) -> Option<u64> {
 /// Numbers below [`no_disagreement_floor`] are not looked at: a rule that promotes there (Wald's, whose
 /// standard error is zero without disagreement) does so without evidence. With margin zero the rate of
 /// disagreement stands in for the margin. Up to 4,000 pairs every n from the floor on is evaluated;
-/// above, the search starts where two teeth of the saw lie wholly below the power, and everything
+/// above, and for the exact unconditional rule, the search starts where two teeth of the saw lie wholly below the power, and everything
 /// before that is taken to lie below it too.
 ///
 /// `None` if the candidate is worse by the margin or more (no number of pairs helps), if more than 10⁷
@@ -75,7 +75,8 @@ pub fn pairs_needed(
         1
     };
     let reached = |n: u64| Some(promotion_probability(rule, n, joint, criterion)? >= power);
-    let start = if guess <= EXHAUSTIVE as f64 {
+    // The exact unconditional rule is a search of its own at every n.
+    let start = if guess <= EXHAUSTIVE as f64 && rule != Rule::ExactUnconditional {
         floor
     } else {
         below(guess, floor, |n| teeth(n, joint, criterion), reached)?
@@ -208,4 +209,154 @@ pub fn smallest_margin(rule: Rule, n: u64, joint: Joint, z: f64, power: f64) -> 
         }
     }
     Some(margin(high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::RULES;
+
+    fn lesson() -> Criterion {
+        Criterion::new(0.03, 1.96).unwrap()
+    }
+
+    fn good() -> Joint {
+        Joint::new(0.975, 0.01, 0.012, 0.003).unwrap()
+    }
+
+    #[test]
+    fn first_and_settled_are_what_evaluating_every_n_says() {
+        for &(name, rule) in RULES {
+            if rule == Rule::ExactUnconditional || rule.looks_at_agreement() {
+                continue;
+            }
+            for power in [0.5, 0.8, 0.95] {
+                let got = pairs_needed(rule, good(), lesson(), power).unwrap();
+                let reached =
+                    |n: u64| promotion_probability(rule, n, good(), lesson()).unwrap() >= power;
+                let floor = no_disagreement_floor(0.03, lesson().alpha()).unwrap();
+                let first = (floor..).find(|n| reached(*n)).unwrap();
+                // Far beyond what was verified.
+                let last_short = (floor..4 * got.settled).rev().find(|n| !reached(*n));
+                assert_eq!(got.first, first, "{name} {power}");
+                assert_eq!(
+                    got.settled,
+                    last_short.map_or(floor, |n| n + 1),
+                    "{name} {power}"
+                );
+                assert!(got.verified_to >= got.settled + 63, "{name} {power}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_that_starts_high_finds_the_same_as_one_from_the_floor() {
+        let criterion = Criterion::new(0.01, 1.96).unwrap();
+        let joint = Joint::from_disagreement(0.03, 0.033).unwrap();
+        let guess = approximate_pairs_needed(joint, criterion, 0.9).unwrap();
+        assert!(guess > EXHAUSTIVE as f64, "{guess}");
+        let got = pairs_needed(Rule::Tango, joint, criterion, 0.9).unwrap();
+        let reached =
+            |n: u64| promotion_probability(Rule::Tango, n, joint, criterion).unwrap() >= 0.9;
+        assert_eq!((300..).find(|n| reached(*n)), Some(got.first));
+        assert!((got.settled..got.settled + 2_000).all(reached));
+        assert!(!reached(got.settled - 1));
+        assert!(
+            (got.settled as f64 / guess - 1.0).abs() < 0.02,
+            "{got:?} {guess}"
+        );
+    }
+
+    #[test]
+    fn the_exact_test_needs_about_as_many_as_tangos() {
+        let criterion = Criterion::new(0.1, 1.96).unwrap();
+        let joint = Joint::from_disagreement(0.05, 0.06).unwrap();
+        let tango = pairs_needed(Rule::Tango, joint, criterion, 0.8).unwrap();
+        let exact = pairs_needed(Rule::ExactUnconditional, joint, criterion, 0.8).unwrap();
+        assert!(exact.settled >= tango.first, "{exact:?} {tango:?}");
+        assert!(exact.settled <= tango.settled + 30, "{exact:?} {tango:?}");
+        assert!(exact.first <= exact.settled && exact.settled < exact.verified_to);
+    }
+
+    #[test]
+    fn what_no_number_of_pairs_reaches_is_never() {
+        let never = |joint: Joint, power| pairs_needed(Rule::Tango, joint, lesson(), power);
+        assert_eq!(
+            never(Joint::from_disagreement(0.01, 0.04).unwrap(), 0.8),
+            None
+        );
+        assert_eq!(
+            never(Joint::from_disagreement(0.01, 0.05).unwrap(), 0.8),
+            None
+        );
+        assert_eq!(
+            never(Joint::from_disagreement(0.2, 0.229_999).unwrap(), 0.8),
+            None
+        );
+        assert_eq!(never(good(), 0.0), None);
+        assert_eq!(never(good(), 1.0), None);
+        assert_eq!(never(good(), f64::NAN), None);
+        // Two that never disagree, and no margin: there is nothing to show.
+        let same = Joint::from_disagreement(0.0, 0.0).unwrap();
+        let zero = Criterion::new(0.0, 1.96).unwrap();
+        assert_eq!(pairs_needed(Rule::Tango, same, zero, 0.8), None);
+    }
+
+    #[test]
+    fn perfect_agreement_and_perfect_victory_need_few() {
+        let same = Joint::from_disagreement(0.0, 0.0).unwrap();
+        let agreed = pairs_needed(Rule::Tango, same, lesson(), 0.8).unwrap();
+        assert_eq!((agreed.first, agreed.settled), (125, 125));
+        assert_eq!(no_disagreement_floor(0.03, lesson().alpha()), Some(122));
+        assert_eq!(no_disagreement_floor(0.0, 0.025), None);
+        assert_eq!(no_disagreement_floor(1e-30, 0.025), None);
+        // Every pair won, margin zero: D/√S = √n ≥ 1.96.
+        let won = Joint::from_disagreement(1.0, 0.0).unwrap();
+        let zero = Criterion::new(0.0, 1.96).unwrap();
+        assert_eq!(
+            pairs_needed(Rule::Tango, won, zero, 0.8).unwrap().settled,
+            4
+        );
+    }
+
+    #[test]
+    fn the_smallest_margin_has_the_power_and_the_next_smaller_has_not() {
+        for &(name, rule) in RULES {
+            let n = if rule.looks_at_agreement() { 200 } else { 400 };
+            let margin = smallest_margin(rule, n, good(), 1.96, 0.8).unwrap();
+            let power = |margin: f64| {
+                let criterion = Criterion::new(margin, 1.96).unwrap();
+                promotion_probability(rule, n, good(), criterion).unwrap()
+            };
+            let step = if rule == Rule::ExactUnconditional {
+                1e-6
+            } else {
+                1e-12
+            };
+            assert!(power(margin) >= 0.8, "{name} {margin}");
+            assert!(
+                margin > step && power(margin - step) < 0.8,
+                "{name} {margin}"
+            );
+        }
+    }
+
+    #[test]
+    fn more_pairs_certify_smaller_margins_and_too_few_none() {
+        let margin = |n| smallest_margin(Rule::Tango, n, good(), 1.96, 0.8);
+        assert!(margin(200).unwrap() > margin(800).unwrap());
+        assert!(margin(800).unwrap() > margin(1_000_000).unwrap());
+        // √(m/(1 − m)) ≥ 1.96 has a solution below one even for a single pair; nothing has without any.
+        assert!(margin(1).unwrap() > 0.79);
+        assert_eq!(margin(0), None);
+        assert_eq!(
+            smallest_margin(Rule::Tango, 100, good(), f64::NAN, 0.8),
+            None
+        );
+        assert_eq!(smallest_margin(Rule::Tango, 100, good(), 1.96, 1.5), None);
+        // Never better than the truth: a candidate two points worse needs a margin above two points.
+        let worse = Joint::from_disagreement(0.01, 0.03).unwrap();
+        let least = smallest_margin(Rule::Tango, 1_000_000, worse, 1.96, 0.8).unwrap();
+        assert!(least > 0.02 && least < 0.021, "{least}");
+    }
 }

@@ -365,3 +365,214 @@ pub fn coverage(rule: Rule, n: u64, joint: Joint, z: f64) -> Option<f64> {
     }
     Some(sum)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::{Counts, RULES};
+
+    fn criterion(margin: f64) -> Criterion {
+        Criterion::new(margin, 1.96).unwrap()
+    }
+
+    /// ln n!, for multinomial probabilities that share nothing with the code under test.
+    fn log_factorial(n: u64) -> f64 {
+        (2..=n).map(|i| libm::log(i as f64)).sum()
+    }
+
+    /// Every table of n pairs with its multinomial probability and whether the rule promotes it.
+    fn tables(rule: Rule, n: u64, joint: Joint, criterion: Criterion) -> Vec<(Counts, f64, bool)> {
+        let decider = rule.at(n, criterion).unwrap();
+        let power = |p: f64, k: u64| if k == 0 { 0.0 } else { k as f64 * libm::log(p) };
+        let mut all = Vec::new();
+        let logs: Vec<f64> = (0..=n).map(log_factorial).collect();
+        for n10 in 0..=n {
+            for n01 in 0..=n - n10 {
+                let rest = n - n10 - n01;
+                // Without a look at agreement the split of the rest is of no interest.
+                let split = if rule.looks_at_agreement() {
+                    0..=rest
+                } else {
+                    rest..=rest
+                };
+                for n11 in split {
+                    let n00 = rest - n11;
+                    let (p11, p00) = if rule.looks_at_agreement() {
+                        (joint.p11(), joint.p00())
+                    } else {
+                        (joint.p11() + joint.p00(), 0.0)
+                    };
+                    let log = logs[n as usize]
+                        - [n11, n10, n01, n00]
+                            .iter()
+                            .map(|k| logs[*k as usize])
+                            .sum::<f64>()
+                        + power(p11, n11)
+                        + power(joint.p10(), n10)
+                        + power(joint.p01(), n01)
+                        + power(p00, n00);
+                    let counts = Counts { n11, n10, n01, n00 };
+                    all.push((counts, libm::exp(log), decider.promotes(n10, n01, n11)));
+                }
+            }
+        }
+        all
+    }
+
+    fn joints() -> Vec<Joint> {
+        [
+            (0.981, 0.005, 0.0133, 0.0007),
+            (0.5, 0.1, 0.1, 0.3),
+            (0.1, 0.6, 0.25, 0.05),
+            (0.0, 0.5, 0.5, 0.0),
+            (0.0, 1.0, 0.0, 0.0),
+            (0.0, 0.0, 1.0, 0.0),
+            (1.0, 0.0, 0.0, 0.0),
+            (0.4, 0.0, 0.1, 0.5),
+            (0.7, 0.2, 0.0, 0.1),
+        ]
+        .into_iter()
+        .map(|(p11, p10, p01, p00)| Joint::new(p11, p10, p01, p00).unwrap())
+        .collect()
+    }
+
+    #[test]
+    fn the_sum_is_the_sum_over_all_tables() {
+        for &(name, rule) in RULES {
+            for n in [0, 1, 2, 3, 7, 20, 33, 40] {
+                for margin in [0.0, 0.03, 0.2, 0.9] {
+                    for joint in joints() {
+                        let want: f64 = tables(rule, n, joint, criterion(margin))
+                            .iter()
+                            .filter(|(_, _, promoted)| *promoted)
+                            .map(|(_, probability, _)| probability)
+                            .sum();
+                        let got = promotion_probability(rule, n, joint, criterion(margin)).unwrap();
+                        assert!(
+                            (got - want).abs() <= 1e-11 * want + 1e-300,
+                            "{name}, n {n}, margin {margin}, {joint:?}: {got:e} {want:e}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_rule_promotes_from_some_number_of_wins_on() {
+        // What the algorithm rests on: at a given S (and n11) more wins never undo a promotion.
+        for &(name, rule) in RULES {
+            for n in [1_u64, 2, 13, 30, 61] {
+                for (margin, z) in [
+                    (0.0, 1.96),
+                    (0.03, 1.96),
+                    (0.1, 1.0),
+                    (0.3, 3.0),
+                    (0.9, 1.645),
+                ] {
+                    let decider = rule.at(n, Criterion::new(margin, z).unwrap()).unwrap();
+                    for s in 0..=n {
+                        let rest = n - s;
+                        let agreeing = if rule.looks_at_agreement() { rest } else { 0 };
+                        for n11 in 0..=agreeing {
+                            let mut before = false;
+                            for n10 in 0..=s {
+                                let now = decider.promotes(n10, s - n10, n11);
+                                assert!(
+                                    now || !before,
+                                    "{name} {n} {margin} {z}: {n11} {n10} of {s}"
+                                );
+                                before = now;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn extreme_inputs_are_finite_and_right() {
+        let million = 1_000_000;
+        for &(name, rule) in RULES {
+            if rule == Rule::ExactUnconditional {
+                let none = promotion_probability(rule, million, joints()[0], criterion(0.03));
+                assert_eq!(none, None);
+                continue;
+            }
+            let p = |n, joint, margin| {
+                promotion_probability(rule, n, joint, criterion(margin)).unwrap()
+            };
+            let [agree, win, lose] = [6, 4, 5].map(|index| joints()[index]);
+            assert_eq!(p(0, agree, 0.03), 0.0, "{name}");
+            for n in [1_000, million] {
+                assert_eq!(p(n, agree, 0.03), 1.0, "{name}");
+                assert_eq!(p(n, win, 0.0), 1.0, "{name}");
+                assert_eq!(p(n, lose, 0.03), 0.0, "{name}");
+            }
+        }
+        // A million pairs that disagree half of the time, at the margin: nominal.
+        let joint = Joint::from_disagreement(0.245, 0.255).unwrap();
+        let error = promotion_probability(Rule::Tango, million, joint, criterion(0.01)).unwrap();
+        assert!((error - criterion(0.01).alpha()).abs() < 1e-4, "{error}");
+        // Hopeless: a probability that is tiny, but not zero.
+        let joint = Joint::from_disagreement(0.02, 0.08).unwrap();
+        let hopeless = promotion_probability(Rule::Tango, 10_000, joint, criterion(0.03)).unwrap();
+        assert!(hopeless > 0.0 && hopeless < 1e-30, "{hopeless:e}");
+    }
+
+    #[test]
+    fn joint_distributions_that_are_none_are_refused() {
+        assert!(Joint::new(0.5, 0.5, 0.1, 0.0).is_none());
+        assert!(Joint::new(1.1, -0.1, 0.0, 0.0).is_none());
+        assert!(Joint::new(f64::NAN, 0.1, 0.1, 0.8).is_none());
+        assert!(Joint::from_disagreement(0.6, 0.6).is_none());
+        assert!(Joint::at_margin(0.03, 0.02, 0.9).is_none());
+        assert!(Joint::at_margin(0.03, 0.3, 0.99).is_none());
+        let joint = Joint::from_accuracies(0.9, 0.92, 0.06).unwrap();
+        assert!((joint.p11() + joint.p10() - 0.9).abs() < 1e-15);
+        assert!((joint.p11() + joint.p01() - 0.92).abs() < 1e-15);
+        assert!(Joint::from_accuracies(0.9, 0.8, 0.05).is_none());
+    }
+
+    #[test]
+    fn coverage_is_what_enumeration_of_multinomials_gives() {
+        let joint = Joint::new(0.6, 0.1, 0.15, 0.15).unwrap();
+        for &(name, rule) in RULES {
+            let n = 12;
+            let Some(got) = coverage(rule, n, joint, 1.96) else {
+                assert_eq!(rule, Rule::ExactUnconditional, "{name}");
+                continue;
+            };
+            let want: f64 = tables(rule, n, joint, criterion(0.03))
+                .iter()
+                .filter(|(counts, _, _)| {
+                    let limits = rule.limits(*counts, 1.96).unwrap();
+                    limits.low <= joint.difference() + 1e-12
+                        && joint.difference() <= limits.high + 1e-12
+                })
+                .map(|(_, probability, _)| probability)
+                .sum();
+            assert!((got - want).abs() < 1e-12, "{name}: {got} {want}");
+        }
+        assert_eq!(coverage(Rule::Tango, 0, joint, 1.96), None);
+        assert_eq!(coverage(Rule::Tango, 401, joint, 1.96), None);
+        assert_eq!(coverage(Rule::Newcombe10, 101, joint, 1.96), None);
+    }
+
+    #[test]
+    fn tangos_interval_keeps_its_level_where_walds_does_not() {
+        // 50 pairs that disagree four times in a hundred.
+        let joint = Joint::new(0.93, 0.015, 0.025, 0.03).unwrap();
+        let of = |rule| coverage(rule, 50, joint, 1.96).unwrap();
+        assert!(of(Rule::Tango) > 0.95, "{}", of(Rule::Tango));
+        assert!(of(Rule::WaldLesson) < 0.88, "{}", of(Rule::WaldLesson));
+        // In the middle all of them are near nominal.
+        let joint = Joint::new(0.4, 0.2, 0.25, 0.15).unwrap();
+        for &(name, rule) in RULES {
+            if let Some(coverage) = coverage(rule, 60, joint, 1.96) {
+                assert!((coverage - 0.95).abs() < 0.02, "{name}: {coverage}");
+            }
+        }
+    }
+}

@@ -15,7 +15,7 @@ use super::paired::{
     wald_continuity,
 };
 use super::tally::PairTally;
-use super::unconditional;
+use super::unconditional::unconditional_cutoff;
 use super::wide::{Wide, product};
 
 /// A paired 2×2 table of whole counts, candidate first.
@@ -228,7 +228,7 @@ impl Rule {
             Self::WaldLesson => wald(0, 0, n, n - 1),
             Self::WaldContinuity => wald(1, 0, n, n - 1),
             Self::ExactUnconditional => {
-                match unconditional::cutoff(n, criterion.margin(), criterion.alpha())? {
+                match unconditional_cutoff(n, criterion.margin(), criterion.alpha())? {
                     Some(cutoff) => Test::Score(cutoff.statistic),
                     None => Test::Never,
                 }
@@ -504,7 +504,7 @@ mod tests {
             Rule::Tango.promotes(counts(1_000_000, 0, 0, 0), criterion)
         };
         assert_eq!(large(40.0), Some(true));
-        let m = 0.001_597_444_089;
+        let m = 0.001_597_444_089_f64;
         let least = (1e6 * m / (1.0 - m)).sqrt();
         let near =
             |z| Rule::Tango.promotes(counts(1_000_000, 0, 0, 0), Criterion::new(m, z).unwrap());

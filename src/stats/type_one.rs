@@ -136,3 +136,65 @@ pub(super) fn worst_over_disagreement(
     }
     worst
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::RULES;
+
+    fn lesson() -> Criterion {
+        Criterion::new(0.03, 1.96).unwrap()
+    }
+
+    #[test]
+    fn the_search_finds_what_a_fine_grid_finds() {
+        for &(name, rule) in RULES {
+            let n = if rule.looks_at_agreement() { 30 } else { 90 };
+            let worst = type_one_error_max(rule, n, lesson(), 0.9).unwrap();
+            let fine = (0..=4_000)
+                .filter_map(|step| {
+                    let rate = 0.03 + 0.97 * f64::from(step) / 4_000.0;
+                    type_one_error(rule, n, rate, lesson(), 0.9)
+                })
+                .max_by(f64::total_cmp)
+                .unwrap();
+            assert!(
+                worst.probability >= fine - 1e-12,
+                "{name}: {worst:?} {fine}"
+            );
+            assert!(worst.probability <= fine + 2e-5, "{name}: {worst:?} {fine}");
+            let again = type_one_error(rule, n, worst.disagreement, lesson(), 0.9).unwrap();
+            assert_eq!(again, worst.probability, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_lessons_rule_errs_many_times_as_often_as_it_says() {
+        let of = |rule, n| {
+            type_one_error_max(rule, n, lesson(), 0.9)
+                .unwrap()
+                .probability
+        };
+        assert!(of(Rule::WaldLesson, 50) > 0.2);
+        assert!(of(Rule::ExactUnconditional, 50) <= lesson().alpha());
+        assert!(of(Rule::Tango, 800) < 0.026);
+    }
+
+    #[test]
+    fn rates_that_no_distribution_has_have_no_error() {
+        assert_eq!(type_one_error(Rule::Tango, 50, 0.02, lesson(), 0.9), None);
+        assert_eq!(type_one_error(Rule::Tango, 50, 1.2, lesson(), 0.9), None);
+        assert_eq!(
+            type_one_error(Rule::Newcombe10, 50, 0.5, lesson(), 0.99),
+            None
+        );
+        // The primary's accuracy is of no interest to Tango's test.
+        let any = type_one_error(Rule::Tango, 50, 0.5, lesson(), f64::NAN);
+        assert_eq!(any, type_one_error(Rule::Tango, 50, 0.5, lesson(), 0.9));
+        assert!(type_one_error(Rule::Tango, 1, 0.03, lesson(), 0.9) == Some(0.0));
+        assert_eq!(
+            type_one_error_max(Rule::Tango, u64::MAX, lesson(), 0.9),
+            None
+        );
+    }
+}

@@ -4,13 +4,14 @@
 //! computes is a failure, not a value passed over. `ROUTELAB_REFERENCE_STATISTICS=FILE` takes another
 //! file of the same schema, so that anybody can check vectors of their own.
 
+pub(crate) mod evidence;
+mod pairs;
+
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
 use crate::given::{fixture, reference};
-
-pub(crate) mod evidence;
 
 /// Compares one family of the file with what the library computes.
 pub(crate) type Family = fn(&Vectors<'_>, &Value, &mut Check);
@@ -76,7 +77,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 }
 
 /// Families by their key in the file.
-const FAMILIES: &[&[(&str, Family)]] = &[evidence::FAMILIES];
+const FAMILIES: &[&[(&str, Family)]] = &[evidence::FAMILIES, pairs::FAMILIES];
 
 /// Keys that say how to read the file rather than what to compute.
 const ABOUT: &[&str] = &["conventions", "tolerances", "notes"];
