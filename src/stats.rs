@@ -5,8 +5,10 @@
 //! What this module is not: a place that knows what a policy, a route or a dollar is. It sees counts
 //! and sums, and every function is pure.
 
+mod concurrent_control;
 mod confidence_sequence;
 mod eprocess;
+mod eval_size;
 mod group_sequential;
 mod interval;
 mod noninferiority;
@@ -19,13 +21,18 @@ mod root;
 mod sample_size;
 mod sprt;
 mod stream_test;
+mod tail;
 mod tally;
 
+pub use concurrent_control::{CanaryCost, ConcurrentControl, ControlOdds, error_share};
 pub use confidence_sequence::{
     BernoulliMixture, BernoulliSequence, Stitching, normal_mixture_one_sided, normal_mixture_rho,
     normal_mixture_two_sided,
 };
 pub use eprocess::{MixtureE, STAKES};
+pub use eval_size::{
+    Bar, CheapestPassing, EvalCell, EvalOutlook, EvalSize, SequentialEval, indifference_zone,
+};
 pub use group_sequential::{
     Sides, Spending, crossing_probabilities, naive_error, obrien_fleming_constant, pocock_constant,
     spending_boundaries,
