@@ -264,10 +264,6 @@ fn run_cut(
 }
 
 /// The sums of each block, in order.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "everything one replicate depends on, and how it is watched"
-)]
 fn run_field(
     world: &World<'_>,
     field: &Field,
