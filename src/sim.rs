@@ -5,6 +5,7 @@
 //! Within a chunk every contestant sees the same batch: draws are paid once, and paired counts fall out.
 
 mod blocks;
+mod clusters;
 mod contestants;
 mod drive;
 mod episode;
@@ -15,6 +16,7 @@ mod stage;
 mod tallying;
 
 pub use blocks::{Blocks, run_in_blocks};
+pub use clusters::CLUSTER_SUMS_MAX;
 pub use explain::{Explanation, explain};
 pub use stage::{Fidelity, Stage, Trace};
 
@@ -24,14 +26,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use crate::catalogue::{Catalogue, Requirement};
-use crate::policy::PolicyFile;
+use crate::policy::{PolicyFile, Unit};
 use crate::router::RouteId;
 use crate::source::{Diagnostic, Diagnostics, Location, describe_list, nearest};
 use crate::standin::outcome::NOT_IN_WORLD;
-use crate::stats::{PairTally, Tally};
+use crate::stats::{ClusterPair, PairTally, Tally};
 use crate::units::{Duration, mix64};
 use crate::workload::{Domain, DrawKey, Workload};
 
+use clusters::Clusters;
 use contestants::Field;
 use episode::{Sums, World};
 
@@ -77,6 +80,10 @@ pub struct Contestant {
     pub traces: Vec<Trace>,
     /// `pairs[b][r]`: against `Results::baselines[b]`, in replicate r.
     pub pairs: Vec<Vec<PairTally>>,
+    /// `clusters[b]`: the same by cluster, one entry for each, if the experiment asked for clusters;
+    /// else there are no entries. Replicates that share their rows add to the same clusters; of others
+    /// each has its own.
+    pub clusters: Vec<Vec<ClusterPair>>,
 }
 
 /// Everything an experiment measured.
@@ -100,6 +107,8 @@ pub struct Results {
     pub baselines: Vec<usize>,
     /// Policies first, in the order given, then controls.
     pub contestants: Vec<Contestant>,
+    /// Whose requests were added up together (`user`, `session`, `tenant`), if anybody's were.
+    pub cluster: Option<&'static str>,
     /// Facts about the data that belong beside the numbers (rows filtered out, missing grades, …).
     pub notes: Vec<String>,
 }
@@ -126,6 +135,9 @@ pub struct Experiment<'a> {
     /// Send requests one after the other through stand-ins, with faults; `None` for tables that answer
     /// at once.
     pub stage: Option<&'a Stage>,
+    /// Also add up differences by user, conversation or tenant, for intervals that know that requests of
+    /// one of them resemble each other. It changes no tally. `Unit::Request` is as `None`.
+    pub cluster: Option<Unit>,
 }
 
 /// Why there are no results.
@@ -198,8 +210,10 @@ fn run_cut(
         shared_rows: experiment.workload.is_recorded(),
         contestants: first.contestants(baselines.len()),
         baselines,
+        cluster: world.cluster.map(Unit::name),
         notes: experiment.workload.notes().to_vec(),
     };
+    results.notes.extend(shared_identities(experiment));
     let rows = experiment.workload.len();
     if experiment.workload.is_recorded() && requests < rows {
         results.notes.push(format!(
@@ -211,6 +225,7 @@ fn run_cut(
     }
     let mut cut = Blocks::new(results.contestants.len());
     let mut first = Some(first);
+    let mut clusters: Option<Clusters> = None;
     for replicate in 0..replicates {
         // Warnings are the same in every replicate, so only the first one's are kept.
         let mut field = first.take().unwrap_or_else(|| {
@@ -227,7 +242,7 @@ fn run_cut(
                 let blocks =
                     run_field(&world, &field, baselines, key, requests, blocks, tick, stop);
                 cut.add(blocks.iter().map(|sums| sums.tallies.as_slice()));
-                let empty = Sums::new(field.len(), baselines.len(), results.routes.len());
+                let empty = Sums::new(&world, field.len(), baselines.len());
                 (blocks.into_iter().fold(empty, Sums::merge), Vec::new())
             }
             Some(stage) => stage::run_field(
@@ -248,6 +263,16 @@ fn run_cut(
         for (contestant, trace) in results.contestants.iter_mut().zip(traces) {
             contestant.traces.extend(trace);
         }
+        if let Some(own) = sums.clusters {
+            if results.shared_rows {
+                clusters = Some(match clusters.take() {
+                    Some(before) => before.merge(own),
+                    None => own,
+                });
+            } else {
+                keep(&own, &mut results)?;
+            }
+        }
         for ((contestant, tally), pairs) in results
             .contestants
             .iter_mut()
@@ -260,7 +285,61 @@ fn run_cut(
             }
         }
     }
+    if let Some(clusters) = clusters {
+        keep(&clusters, &mut results)?;
+    }
     Ok((results, cut))
+}
+
+/// Adds the sums by cluster to the contestants they are about.
+fn keep(clusters: &Clusters, results: &mut Results) -> Result<(), Stopped> {
+    let too_many = |max: usize| {
+        Stopped::Failed(format!(
+            "there are more than {max} clusters, the most that can be told apart with {} contestants and {} baselines; choose one with --baseline, or cluster by something coarser",
+            results.contestants.len(),
+            results.baselines.len()
+        ))
+    };
+    let baselines = results.baselines.len();
+    let by_pair = clusters.by_pair(baselines).map_err(too_many)?;
+    let kept = results
+        .contestants
+        .first()
+        .and_then(|one| one.clusters.first());
+    let held = kept.map_or(0, Vec::len);
+    let width = results.contestants.len() * baselines;
+    let fresh = by_pair
+        .first()
+        .and_then(|one| one.first())
+        .map_or(0, Vec::len);
+    if (held + fresh) * width > CLUSTER_SUMS_MAX {
+        return Err(too_many(CLUSTER_SUMS_MAX / width.max(1)));
+    }
+    for (contestant, pairs) in results.contestants.iter_mut().zip(by_pair) {
+        contestant.clusters.resize(baselines, Vec::new());
+        for (all, own) in contestant.clusters.iter_mut().zip(pairs) {
+            all.extend(own);
+        }
+    }
+    Ok(())
+}
+
+/// That recorded requests come from the same people, where intervals do not know it. The requests of a
+/// synthetic world are drawn one by one, whoever sends them.
+fn shared_identities(experiment: &Experiment<'_>) -> Option<String> {
+    let workload = experiment.workload;
+    if experiment.cluster.is_some() || !workload.is_recorded() {
+        return None;
+    }
+    let (what, unit) = match (workload.has_users(), workload.has_sessions()) {
+        (true, _) => ("users", Unit::User),
+        (false, true) => ("conversations", Unit::Session),
+        (false, false) => return None,
+    };
+    Some(format!(
+        "several requests come from the same {what}, and intervals take requests for independent: they may be too narrow; `--cluster {}` takes the {what} for independent instead",
+        unit.name()
+    ))
 }
 
 /// The sums of each block, in order.
@@ -276,7 +355,7 @@ fn run_field(
 ) -> Vec<Sums> {
     let ranges = blocks::ranges(requests, blocks);
     let chunk = |scratch: &mut episode::Scratch, range: &Range<u64>, chunk: u64| {
-        let mut sums = Sums::new(field.len(), baselines.len(), world.catalogue.routes.len());
+        let mut sums = Sums::new(world, field.len(), baselines.len());
         if !stop.load(Ordering::Relaxed) {
             let first = range.start + chunk * CHUNK;
             let len = CHUNK.min(range.end - first);
@@ -286,7 +365,7 @@ fn run_field(
         sums
     };
     let chunks = |range: &Range<u64>| 0..(range.end - range.start).div_ceil(CHUNK);
-    let empty = || Sums::new(field.len(), baselines.len(), world.catalogue.routes.len());
+    let empty = || Sums::new(world, field.len(), baselines.len());
     if field.stateful() {
         // What a stateful policy decides depends on all earlier requests: one scratch, in order.
         let mut scratch = episode::Scratch::new(world, field);
@@ -471,6 +550,23 @@ fn prepare<'a>(
             .help("set `attempt_max_s` in `[router]`, or take `stall` and `keep_alives_only` out of the script"),
         ));
     }
+    if let Some(unit) = experiment.cluster
+        && !match unit {
+            Unit::Request => true,
+            Unit::User => workload.has_users(),
+            Unit::Session => workload.has_sessions(),
+            Unit::Tenant => !workload.tenants.is_empty(),
+        }
+    {
+        wrong.push(
+            Diagnostic::error(format!(
+                "workload `{}` does not say which requests share a {}, so there is nothing to cluster by",
+                workload.name,
+                unit.name()
+            ))
+            .help("leave --cluster out, or name the column (or the number) in the workload file"),
+        );
+    }
     if wrong.has_errors() {
         return Err(wrong);
     }
@@ -483,6 +579,7 @@ fn prepare<'a>(
         classes: classes.len(),
         key: mix64(experiment.seed),
         prices: catalogue.routes.iter().map(|route| route.price).collect(),
+        cluster: experiment.cluster.filter(|unit| *unit != Unit::Request),
     })
 }
 

@@ -9,11 +9,16 @@ use super::Exit;
 use super::inputs::{self, Inputs};
 use super::screen::Screen;
 use super::{numbers, provenance, watched};
+use crate::policy::Unit;
 use crate::report::{self, Options, Outcome, RENDERERS, Renderer};
 use crate::sim::{self, Experiment, Fidelity, Stage};
 use crate::source::{Diagnostic, Diagnostics};
 use crate::standin::faults;
+use crate::stats::{RULES, Rule};
 use crate::units::Duration;
+
+/// Whose requests may be taken together.
+const CLUSTER_UNITS: [Unit; 3] = [Unit::User, Unit::Session, Unit::Tenant];
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -34,6 +39,16 @@ pub(super) struct Arguments {
     /// How much less accurate than the baseline still counts as "not worse": 0.03 is three points.
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true, default_value_t = 0.03, value_parser = numbers::parse_margin)]
     margin: f64,
+    /// The rule by which a shadow promotes its candidate, at this margin.
+    #[arg(long, value_name = "RULE", default_value = "tango", value_parser = PossibleValuesParser::new(RULES.iter().map(|(name, _)| *name)))]
+    promotion_rule: String,
+    /// Take each user, conversation or tenant for independent, not each request, in the intervals of
+    /// differences and in verdicts.
+    #[arg(long, value_name = "UNIT", value_parser = PossibleValuesParser::new(CLUSTER_UNITS.map(Unit::name)))]
+    cluster: Option<String>,
+    /// Also give intervals of differences by drawing the clusters anew so many times (BCa, seeded).
+    #[arg(long, value_name = "N", requires = "cluster", value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    bootstrap: Option<u32>,
     /// Also say what this many requests would cost, such as 40M.
     #[arg(long, value_name = "N", value_parser = numbers::parse_volume)]
     volume: Option<f64>,
@@ -134,6 +149,10 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         baseline: arguments.baseline.as_deref(),
         controls: true,
         stage: stage.as_ref(),
+        // The parser admits only these names.
+        cluster: CLUSTER_UNITS
+            .into_iter()
+            .find(|unit| arguments.cluster.as_deref() == Some(unit.name())),
     };
     let options = Options {
         baseline: arguments.baseline.clone(),
@@ -141,6 +160,9 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         volume: arguments.volume,
         require: arguments.require.clone(),
         minimize: arguments.minimize.clone(),
+        // The parser admits only names of rules.
+        promotion_rule: Rule::parse(&arguments.promotion_rule).unwrap_or(Rule::Tango),
+        bootstrap: arguments.bootstrap,
         ..Options::default()
     };
     // What is wrong is said before a run that may take hours, not after it.

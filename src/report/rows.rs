@@ -5,8 +5,9 @@ use super::mixes;
 use super::notes;
 use super::require::Measure;
 use super::sample::{Pooling, draws_once};
+use super::shadow::Shadow;
 use crate::sim::{Contestant, Results, Trace};
-use crate::stats::{Estimate, Tally};
+use crate::stats::{Estimate, Rule, Tally};
 
 /// A policy or a control with everything measured of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +30,8 @@ pub struct Row {
     pub final_share: Vec<Estimate>,
     /// On how many requests the numbers stand.
     pub known: Known,
+    /// What a policy that mirrors learnt about its candidate.
+    pub shadow: Option<Shadow>,
     /// What the router did, one trace per replicate, if requests went one after the other.
     pub traces: Vec<Trace>,
     /// What to know about this row.
@@ -136,6 +139,7 @@ impl Row {
             metrics: vec![Estimate::unknown(level); METRICS.len()],
             final_share: vec![Estimate::unknown(level); routes],
             known: Known::default(),
+            shadow: None,
             traces: Vec::new(),
             notes: vec![format!("not available: {reason}")],
         }
@@ -143,7 +147,7 @@ impl Row {
 }
 
 /// The rows of all contestants, each policy's mixes directly behind it.
-pub(super) fn rows(results: &Results, pooling: &Pooling) -> Vec<Row> {
+pub(super) fn rows(results: &Results, pooling: &Pooling, promotion: (Rule, f64)) -> Vec<Row> {
     let totals: Vec<Tally> = results
         .contestants
         .iter()
@@ -151,7 +155,7 @@ pub(super) fn rows(results: &Results, pooling: &Pooling) -> Vec<Row> {
         .collect();
     let mut rows = Vec::new();
     for (contestant, total) in results.contestants.iter().zip(&totals) {
-        let row = row(results, contestant, total, pooling);
+        let row = row(results, contestant, total, pooling, promotion);
         let mixes = if contestant.control {
             Vec::new()
         } else {
@@ -169,6 +173,7 @@ pub(super) fn row(
     contestant: &Contestant,
     total: &Tally,
     pooling: &Pooling,
+    promotion: (Rule, f64),
 ) -> Row {
     let routes = results.routes.len();
     if let Some(reason) = &contestant.unavailable {
@@ -206,6 +211,7 @@ pub(super) fn row(
             graded: pooling.count(total.graded),
             costed: pooling.count(total.costed),
         },
+        shadow: Shadow::of(contestant, total, pooling, promotion),
         traces: contestant.traces.clone(),
         notes: notes::of_row(contestant, total, pooling),
     }

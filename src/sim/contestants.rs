@@ -157,6 +157,7 @@ impl Field {
                 tallies: Vec::new(),
                 traces: Vec::new(),
                 pairs: vec![Vec::new(); baselines],
+                clusters: Vec::new(),
             })
             .collect()
     }

@@ -11,6 +11,8 @@ mod judges;
 mod lesson;
 #[cfg(feature = "live")]
 mod live;
+mod off_policy;
+mod population;
 mod program;
 mod readme;
 mod reference_statistics;

@@ -4,6 +4,11 @@
 //! computes is a failure, not a value passed over. `ROUTELAB_REFERENCE_STATISTICS=FILE` takes another
 //! file of the same schema, so that anybody can check vectors of their own.
 
+pub(crate) mod evidence;
+mod pairs;
+mod population;
+mod sequential;
+
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -74,7 +79,12 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 }
 
 /// Families by their key in the file.
-const FAMILIES: &[&[(&str, Family)]] = &[];
+const FAMILIES: &[&[(&str, Family)]] = &[
+    evidence::FAMILIES,
+    pairs::FAMILIES,
+    population::FAMILIES,
+    sequential::FAMILIES,
+];
 
 /// Keys that say how to read the file rather than what to compute.
 const ABOUT: &[&str] = &["conventions", "tolerances", "notes"];

@@ -206,7 +206,17 @@ fn a_point_is_the_row_of_a_comparison() {
                 );
             }
             for (key, value) in point["paired"].as_object().unwrap() {
-                assert_eq!(value, &paired[key], "{policy} {key} {}", point["values"]);
+                // Alone there is nobody to adjust for.
+                match key.as_str() {
+                    "verdict" | "family" => {}
+                    "p_holm" => {
+                        let tail = |of: &Value, side: &str| number(&of[side]);
+                        for side in ["noninferior", "inferior"] {
+                            assert!(tail(value, side) >= tail(&paired["p"], side));
+                        }
+                    }
+                    _ => assert_eq!(value, &paired[key], "{policy} {key} {}", point["values"]),
+                }
             }
             compared_points += 1;
         }
@@ -339,6 +349,26 @@ fn a_price_moves_costs_in_proportion_and_nothing_else() {
     assert!(((cost[2] - cost[1]) - (cost[1] - cost[0])).abs() < 1e-9);
     assert_eq!(found["worlds"].as_array().unwrap().len(), 3);
     assert!(found["points"][0]["paired"]["baseline"] == "always-large");
+}
+
+/// Who picks the best of many points has tried many times: the verdict of each is adjusted for that.
+#[test]
+fn more_points_make_a_verdict_harder() {
+    let verdict = |values: &str| {
+        let vary = format!("{FALSE_ACCEPT}={values}");
+        let found = sweep(RECORDED, CASCADE, &["--vary", &vary, "--margin", "0.0265"]);
+        let paired = &points(&found)[0]["paired"];
+        assert_eq!(paired["family"], points(&found).len());
+        (
+            number(&paired["p"]["inferior"]),
+            number(&paired["p_holm"]["inferior"]),
+        )
+    };
+    let alone = verdict("0.1");
+    let among = verdict("0.1,0.101:0.119:0.001");
+    assert_eq!(alone.0, alone.1);
+    assert_eq!(alone.0, among.0);
+    assert!(among.1 > among.0 && among.0 > 0.0, "{among:?}");
 }
 
 /// A verifier that rejects right answers at random costs more for no more accuracy: surely dominated.
