@@ -39,6 +39,8 @@ mod serve_limits;
 mod serve_requests;
 #[cfg(feature = "live")]
 mod served;
+mod sweep;
+mod sweep_documents;
 mod tidy;
 mod verifiers;
 mod wire_captured;
