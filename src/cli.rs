@@ -13,6 +13,8 @@ mod provenance;
 mod screen;
 #[cfg(feature = "live")]
 mod serve;
+mod size;
+mod size_canary;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -68,6 +70,8 @@ enum Command {
     Compare(Box<compare::Arguments>),
     /// Read workloads, policies and route catalogues, and say everything that is wrong with them.
     Check(check::Arguments),
+    /// How many labelled examples, mirrored pairs or canary requests it takes to be sure, and how sure.
+    Size(size::Arguments),
     /// Say why one request goes where it goes under each policy, step by step.
     Explain(explain::Arguments),
     /// Ask one question through a policy, live, and show every attempt it took.
@@ -106,6 +110,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     });
     let exit = match parsed.command {
         Command::Compare(command) => compare::run(&command, &arguments, &screen),
+        Command::Size(command) => size::run(&command, &arguments, &screen),
         Command::Check(command) => check::run(&command, &screen),
         Command::Explain(command) => explain::run(&command, &screen),
         #[cfg(feature = "live")]

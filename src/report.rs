@@ -23,6 +23,7 @@ mod rollouts;
 mod rows;
 mod sample;
 mod sheet;
+mod size_canary;
 mod summary;
 mod table;
 
@@ -33,6 +34,7 @@ pub use require::{Judgement, Measure, Outcome, Requirement};
 pub use rollouts::Rollouts;
 pub use rows::{Known, Mix, Row};
 pub use sheet::{SHEET_FORMATS, Sheet};
+pub use size_canary::size_canary;
 
 use crate::sim::{Evidence, Results};
 use sample::Pooling;

@@ -37,6 +37,7 @@ mod serve_limits;
 mod serve_requests;
 #[cfg(feature = "live")]
 mod served;
+mod size_canary;
 mod tidy;
 mod verifiers;
 mod wire_captured;
