@@ -15,6 +15,9 @@ mod screen;
 mod serve;
 mod size;
 mod size_canary;
+mod size_shadow;
+mod sweep;
+mod watched;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -72,6 +75,8 @@ enum Command {
     Check(check::Arguments),
     /// How many labelled examples, mirrored pairs or canary requests it takes to be sure, and how sure.
     Size(size::Arguments),
+    /// Vary one or two parameters over a range: cost and accuracy of every point, and the Pareto front.
+    Sweep(Box<sweep::Arguments>),
     /// Say why one request goes where it goes under each policy, step by step.
     Explain(explain::Arguments),
     /// Ask one question through a policy, live, and show every attempt it took.
@@ -112,6 +117,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Command::Compare(command) => compare::run(&command, &arguments, &screen),
         Command::Size(command) => size::run(&command, &arguments, &screen),
         Command::Check(command) => check::run(&command, &screen),
+        Command::Sweep(command) => sweep::run(&command, &arguments, &screen),
         Command::Explain(command) => explain::run(&command, &screen),
         #[cfg(feature = "live")]
         Command::Call(command) => call::run(&command, &screen),

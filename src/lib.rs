@@ -101,6 +101,7 @@
 //!     baseline: None, // the most accurate single route
 //!     controls: true,
 //!     stage: None,
+//!     cluster: None,
 //! };
 //! let results = sim::run(&experiment, &mut found, &|_done| {}, &AtomicBool::new(false))
 //!     .expect("the three files fit each other");
@@ -135,6 +136,7 @@ pub mod size;
 pub mod source;
 pub mod standin;
 pub mod stats;
+pub mod sweep;
 pub mod traffic;
 pub mod units;
 pub mod verify;

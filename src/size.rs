@@ -1,41 +1,20 @@
-//! How many, how sure: sizes of evaluations, shadow runs and canaries, computed before they are run.
+//! How many labelled examples, mirrored pairs or canary requests it takes to be sure, and how sure.
 //!
-//! The numbers come from exact sums over a synthetic world's population ([`Workload::population`]), from
-//! rates that were given, or from a recorded log's own rates; nothing here draws. What this module is
-//! not: the statistics (they are in [`stats`](crate::stats)) or how the answers are written down.
+//! Plans are computed before there are data, or from data at hand, as exact sums where those exist:
+//! nothing here is drawn. What this module is not: the statistics, which are in
+//! [`stats`](crate::stats), or how the answers are written down.
 
 mod canary;
+mod expected;
+mod peeking;
+mod rehearsal;
+mod shadow;
 
 pub use canary::{CanaryPlan, CanarySizing, CanaryTruth, Monitored, SliceHarm};
-
-use crate::catalogue::Catalogue;
-use crate::source::Diagnostic;
-use crate::workload::{Population, Terms, Workload};
-
-/// The exact expectations of a synthetic `workload` whose routes cost and read what `catalogue` says. A
-/// route that the catalogue lacks has no known price and no window.
-///
-/// # Errors
-///
-/// See [`Workload::population`].
-pub fn population(workload: &Workload, catalogue: &Catalogue) -> Result<Population, Diagnostic> {
-    workload.population(&terms(workload, catalogue))
-}
-
-/// What `catalogue` says about the workload's routes, in their order.
-#[must_use]
-pub fn terms(workload: &Workload, catalogue: &Catalogue) -> Vec<Terms> {
-    let of = |name: &String| {
-        let route = catalogue.find(name)?;
-        let route = &catalogue.routes[usize::from(route.0)];
-        Some(Terms {
-            context_tokens: route.context_tokens,
-            price: route.price,
-        })
-    };
-    workload
-        .routes
-        .iter()
-        .map(|name| of(name).unwrap_or(Terms::UNKNOWN))
-        .collect()
-}
+pub use expected::{population, terms};
+pub use peeking::Peeked;
+pub use rehearsal::{Rehearsal, Rehearsed, Runs};
+pub use shadow::{
+    Campaign, Cell, Certified, Mirroring, Needed, Origin, ShadowPlan, ShadowSizing, Truth, TypeOne,
+    recorded_truths, simulated_truths,
+};

@@ -2,21 +2,23 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::PossibleValuesParser;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Exit;
 use super::inputs::{self, Inputs};
 use super::screen::Screen;
-use super::{numbers, provenance};
+use super::{numbers, provenance, watched};
+use crate::policy::Unit;
 use crate::report::{self, Options, Outcome, RENDERERS, Renderer};
-use crate::sim::{self, Experiment, Fidelity, Stage, Stopped};
+use crate::sim::{self, Experiment, Fidelity, Stage};
 use crate::source::{Diagnostic, Diagnostics};
 use crate::standin::faults;
+use crate::stats::{RULES, Rule};
 use crate::units::Duration;
+
+/// Whose requests may be taken together.
+const CLUSTER_UNITS: [Unit; 3] = [Unit::User, Unit::Session, Unit::Tenant];
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -37,6 +39,16 @@ pub(super) struct Arguments {
     /// How much less accurate than the baseline still counts as "not worse": 0.03 is three points.
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true, default_value_t = 0.03, value_parser = numbers::parse_margin)]
     margin: f64,
+    /// The rule by which a shadow promotes its candidate, at this margin.
+    #[arg(long, value_name = "RULE", default_value = "tango", value_parser = PossibleValuesParser::new(RULES.iter().map(|(name, _)| *name)))]
+    promotion_rule: String,
+    /// Take each user, conversation or tenant for independent, not each request, in the intervals of
+    /// differences and in verdicts.
+    #[arg(long, value_name = "UNIT", value_parser = PossibleValuesParser::new(CLUSTER_UNITS.map(Unit::name)))]
+    cluster: Option<String>,
+    /// Also give intervals of differences by drawing the clusters anew so many times (BCa, seeded).
+    #[arg(long, value_name = "N", requires = "cluster", value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    bootstrap: Option<u32>,
     /// Also say what this many requests would cost, such as 40M.
     #[arg(long, value_name = "N", value_parser = numbers::parse_volume)]
     volume: Option<f64>,
@@ -137,6 +149,10 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         baseline: arguments.baseline.as_deref(),
         controls: true,
         stage: stage.as_ref(),
+        // The parser admits only these names.
+        cluster: CLUSTER_UNITS
+            .into_iter()
+            .find(|unit| arguments.cluster.as_deref() == Some(unit.name())),
     };
     let options = Options {
         baseline: arguments.baseline.clone(),
@@ -144,6 +160,9 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         volume: arguments.volume,
         require: arguments.require.clone(),
         minimize: arguments.minimize.clone(),
+        // The parser admits only names of rules.
+        promotion_rule: Rule::parse(&arguments.promotion_rule).unwrap_or(Rule::Tango),
+        bootstrap: arguments.bootstrap,
         ..Options::default()
     };
     // What is wrong is said before a run that may take hours, not after it.
@@ -192,7 +211,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         }
     };
     let written = match &arguments.report {
-        Some(folder) => write(folder, &findings)
+        Some(folder) => provenance::write(folder, &report::files(&findings))
             .map_err(|error| cannot_write(folder, &error, screen))
             .err(),
         None => None,
@@ -260,65 +279,14 @@ fn simulate(
     warnings: &mut Diagnostics,
     screen: &Screen,
 ) -> Result<sim::Results, Exit> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = stop.clone();
-    // Only one handler can be set in a process; without it Ctrl-C ends the process at once, which is fine.
-    let _ = ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(Exit::Interrupted as i32);
-        }
-    });
     let total = experiment
         .requests
         .saturating_mul(u64::from(experiment.replicates));
-    let progress = if arguments.quiet || !screen.is_watched() {
-        ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
-    } else {
-        ProgressBar::new(total)
-    };
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:30} {human_pos} of {human_len} requests, {eta} left")
-    {
-        progress.set_style(style);
-    }
-    let mut pool = rayon::ThreadPoolBuilder::new();
-    if let Some(threads) = arguments.threads {
-        pool = pool.num_threads(usize::from(threads));
-    }
-    let pool = pool.build().map_err(|error| {
-        screen.say(&format!("error: cannot start the threads: {error}"));
-        Exit::Failure
-    })?;
-    let results =
-        pool.install(|| sim::run(experiment, warnings, &|done| progress.inc(done), &stop));
-    let done = progress.position();
-    progress.finish_and_clear();
-    results.map_err(|stopped| match stopped {
-        Stopped::Invalid(found) => {
-            screen.complain(&found);
-            Exit::BadInput
-        }
-        Stopped::Failed(why) => {
-            screen.say(&format!("error: {why}"));
-            Exit::Failure
-        }
-        Stopped::Interrupted => {
-            screen.say(&format!(
-                "interrupted after {} of {total} requests; nothing was written",
-                done
-            ));
-            Exit::Interrupted
-        }
-    })
-}
-
-/// Writes every file of the report, each whole or not at all.
-fn write(folder: &Path, findings: &report::Findings) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    for (name, bytes) in report::files(findings) {
-        let temporary = folder.join(format!(".{name}.part"));
-        std::fs::write(&temporary, bytes)?;
-        std::fs::rename(&temporary, folder.join(name))?;
-    }
-    Ok(())
+    watched::run(
+        total,
+        arguments.threads,
+        arguments.quiet,
+        screen,
+        |tick, stop| sim::run(experiment, warnings, tick, stop),
+    )
 }

@@ -17,7 +17,7 @@ pub(super) fn manifest(digests: &[FileDigest], seed: u64, command_line: &[OsStri
     }
 }
 
-/// The command line without what cannot change the result (threads, report folder, quietness, colour),
+/// The command line without what cannot change the result (threads, where things are written, quietness, colour),
 /// without absolute paths, and with the seed if it came from the environment.
 fn command(command_line: &[OsString], seed: u64) -> Vec<String> {
     let relative = |text: &str| {
@@ -46,7 +46,7 @@ fn command(command_line: &[OsString], seed: u64) -> Vec<String> {
             Some((flag, value)) if flag.starts_with('-') => (flag, Some(value)),
             _ => (text, None),
         };
-        if ["--threads", "--report", "--color"].contains(&flag) {
+        if ["--threads", "--report", "--plot", "--color"].contains(&flag) {
             skip_value = value.is_none();
             continue;
         }
@@ -61,6 +61,17 @@ fn command(command_line: &[OsString], seed: u64) -> Vec<String> {
         kept.push(format!("--seed={seed}"));
     }
     kept
+}
+
+/// Writes these files (name and bytes) to a folder, each whole or not at all.
+pub(super) fn write(folder: &Path, files: &[(String, Vec<u8>)]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    for (name, bytes) in files {
+        let temporary = folder.join(format!(".{name}.part"));
+        std::fs::write(&temporary, bytes)?;
+        std::fs::rename(&temporary, folder.join(name))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -174,8 +174,60 @@ fn unserved(total: &Tally, pooling: &Pooling) -> Option<String> {
     ))
 }
 
+/// That several policies are tested together, and how.
+pub(super) fn of_family(family: u64, alpha: f64) -> Option<String> {
+    (family > 1).then(|| {
+        format!(
+            "verdicts are by Holm over {family} policies at one-sided alpha {alpha}: the chance that any of them is called non-inferior wrongly is at most that, and so is the chance that any is called inferior wrongly; intervals are for one policy each, controls are not part of it"
+        )
+    })
+}
+
+/// What differences take for independent, and when that is too few of them.
+pub(super) fn of_clusters(cluster: Option<&str>, paired: &[Paired]) -> Option<String> {
+    /// Fewer clusters give intervals that are too narrow (Cameron and Miller 2015).
+    const CLUSTERS_MIN: u64 = 30;
+    let unit = cluster?;
+    let counts = || paired.iter().filter_map(|pair| pair.clusters);
+    let (least, most) = (counts().min()?, counts().max()?);
+    let how_many = if least == most {
+        whole(least)
+    } else {
+        format!("{} to {}", whole(least), whole(most))
+    };
+    let few = if least < CLUSTERS_MIN {
+        "; so few of them give intervals that are still too narrow"
+    } else {
+        ""
+    };
+    Some(format!(
+        "differences from the baseline take each {unit} for independent ({how_many} of them), not each request{few}; the other intervals take requests"
+    ))
+}
+
+/// What promotion rates are about.
+pub(super) fn of_shadows(rows: &[Row], pooling: &Pooling) -> Option<String> {
+    let shadows = || rows.iter().filter_map(|row| row.shadow.as_ref());
+    shadows().next()?;
+    if pooling.replicates < 2 {
+        return None;
+    }
+    Some(if pooling.shared_rows {
+        "promoted: share of replicates whose own pairs satisfy the rule; they differ in which of the same rows are mirrored, so the rate is that of this log, not of fresh traffic".to_owned()
+    } else {
+        "promoted: share of replicates, each a run of its own, whose pairs satisfy the rule"
+            .to_owned()
+    })
+}
+
 /// Why a comparison is open although its interval would decide it.
 pub(super) fn of_pair(pair: &Paired) -> Option<String> {
+    if pair.held_back {
+        return Some(
+            "the interval alone would decide, but not among the policies tested together"
+                .to_owned(),
+        );
+    }
     pair.left_open.then(|| {
         format!(
             "the interval would decide, but {} of {} requests are left out, and how they would have ended could turn the verdict",

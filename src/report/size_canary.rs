@@ -196,9 +196,16 @@ fn notes(sizing: &CanarySizing) -> Vec<String> {
     let mut notes = vec![
         "extra wrong until decision = expected answers × gap / share graded; the rate per 1,000 is no total: it runs for as long as the candidate stays".to_owned(),
         "each step has a test of its own; the chances over the ramp take every slice above as a step".to_owned(),
+        "confidence sequence: withdraws once the share of wrong answers is shown to be above the base's; it needs no error rate of the candidate, and may be looked at for ever".to_owned(),
         "control: the same test on the wrong answers of slice and control, for a base whose error rate nobody knows; how many of them a step has is left to chance, so its end is not in these numbers".to_owned(),
         "answers are taken to be independent; a few users with many requests decide earlier or later than this".to_owned(),
     ];
+    if let Some(graded) = sizing.truth.graded {
+        notes.push(format!(
+            "the error rates are those of {} recorded requests with a grade of both routes, and no surer than that",
+            whole(graded)
+        ));
+    }
     if sizing.label_delay_h > 0.0 {
         notes.push("a slice goes on answering while the deciding grade is on its way: that part of the harm does grow with the slice".to_owned());
     }

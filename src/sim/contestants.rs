@@ -166,6 +166,7 @@ impl Field {
                 traces: Vec::new(),
                 rollouts: Vec::new(),
                 pairs: vec![Vec::new(); baselines],
+                clusters: Vec::new(),
             })
             .collect()
     }

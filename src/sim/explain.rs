@@ -102,7 +102,7 @@ pub fn explain(
 fn runners_before(world: &World<'_>, field: &Field, key: DrawKey, number: u64) -> Vec<Runner> {
     let mut scratch = Scratch::new(world, field);
     if field.stateful() {
-        let mut sums = Sums::new(field.len(), 0, world.catalogue.routes.len());
+        let mut sums = Sums::new(world, field.len(), 0);
         let mut first = 0;
         while first < number {
             let len = CHUNK.min(number - first);

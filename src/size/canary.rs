@@ -14,11 +14,12 @@
 
 use serde::Serialize;
 
-use super::population;
+use super::{population, recorded_truths};
 use crate::catalogue::Catalogue;
 use crate::source::Diagnostic;
 use crate::stats::{
-    OperatingCharacteristics, Sprt, StreamSteps, StreamTest, operating_characteristics,
+    BernoulliMixture, BernoulliSequence, OperatingCharacteristics, Sprt, StreamSteps, StreamTest,
+    operating_characteristics,
 };
 use crate::workload::Workload;
 
@@ -45,6 +46,8 @@ pub struct CanaryTruth {
     pub p1: f64,
     /// Share of all requests that these are.
     pub share: f64,
+    /// Requests with a grade of both routes that the rates were counted on, if they were recorded.
+    pub graded: Option<u64>,
 }
 
 impl CanaryTruth {
@@ -58,7 +61,48 @@ impl CanaryTruth {
             p0,
             p1,
             share: 1.0,
+            graded: None,
         }
+    }
+
+    /// The error rates in a recorded log, on the requests with a grade of both routes: those of `tasks`, or
+    /// of all tasks if none is named. They are estimates: no better than the log is long.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recorded_truths`].
+    pub fn recorded(
+        workload: &Workload,
+        candidate: usize,
+        base: usize,
+        tasks: &[usize],
+    ) -> Result<Self, Box<Diagnostic>> {
+        let truths = recorded_truths(workload, None, candidate, base, tasks)?;
+        // Of all tasks the last entry is all of them together.
+        let of_all = if tasks.is_empty() {
+            &truths[truths.len() - 1..]
+        } else {
+            &truths[..]
+        };
+        let (mut graded, mut share, mut wrong) = (0, 0.0, (0.0, 0.0));
+        for truth in of_all {
+            let pairs = truth.pairs.unwrap_or(0);
+            let (joint, weight) = (truth.joint, pairs as f64);
+            graded += pairs;
+            share += truth.share;
+            wrong.0 += weight * (joint.p10() + joint.p00());
+            wrong.1 += weight * (joint.p01() + joint.p00());
+        }
+        let names: Vec<&str> = of_all.iter().map(|truth| truth.task.as_str()).collect();
+        Ok(Self {
+            task: names.join(", "),
+            candidate: workload.routes[candidate].clone(),
+            base: workload.routes[base].clone(),
+            p0: wrong.0 / graded as f64,
+            p1: wrong.1 / graded as f64,
+            share,
+            graded: Some(graded),
+        })
     }
 
     /// The error rates of a synthetic world in expectation: those of `tasks` (indices of
@@ -76,8 +120,8 @@ impl CanaryTruth {
         candidate: usize,
         base: usize,
         tasks: &[usize],
-    ) -> Result<Self, Diagnostic> {
-        let world = population(workload, catalogue)?;
+    ) -> Result<Self, Box<Diagnostic>> {
+        let world = population(workload, catalogue).map_err(|error| *error)?;
         let (mut share, mut wrong_base, mut wrong_slice) = (0.0, 0.0, 0.0);
         let mut names = Vec::new();
         for (index, task) in world.tasks.iter().enumerate() {
@@ -102,6 +146,7 @@ impl CanaryTruth {
             p0: wrong_base / share,
             p1: wrong_slice / share,
             share,
+            graded: None,
         })
     }
 
@@ -251,6 +296,7 @@ impl CanaryPlan {
         };
         let monitors = [
             self.monitored("sprt", &sprt, &sizing),
+            self.by_sequence(&sizing),
             self.beside_control(&sizing),
         ];
         sizing.monitors = monitors.into_iter().flatten().collect();
@@ -272,6 +318,14 @@ impl CanaryPlan {
             answers_for_power: answers_for(test, sizing.truth.p1, 1.0 - self.beta),
             ..found
         })
+    }
+
+    /// A confidence sequence that withdraws the candidate once it lies wholly above p0. It names no p1 and
+    /// may be looked at for ever; where p1 is known it takes longer than the SPRT.
+    fn by_sequence(&self, sizing: &CanarySizing) -> Option<Monitored> {
+        let sequence = BernoulliSequence::new(self.alpha, sizing.min_graded as f64, self.alpha)?;
+        let test = BernoulliMixture::new(sequence, sizing.design.0)?;
+        self.monitored("confidence sequence", &test, sizing)
     }
 
     /// The SPRT on the slice's share of the wrong answers of slice and control, for the ratio p1/p0.
@@ -476,8 +530,11 @@ mod tests {
     fn the_controls_expected_answers_are_those_of_the_walk() {
         let (p0, p1) = (0.05, 0.20);
         let sizing = plan().size(given(p0, p1)).unwrap();
-        let control = &sizing.monitors[1];
-        assert_eq!(control.monitor, "control");
+        let control = sizing
+            .monitors
+            .iter()
+            .find(|one| one.monitor == "control")
+            .unwrap();
         let test = Sprt::new(0.5, 0.8, 0.05, 0.10).unwrap();
         for (rate, expected, odds) in [
             (p0, control.answers_if_equal, control.false_rollback),

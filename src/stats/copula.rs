@@ -7,55 +7,8 @@
 
 use std::sync::OnceLock;
 
+use super::promotion::Joint;
 use super::quadrature::Legendre;
-
-/// Probabilities of what a candidate and a primary make of one request. They add up to one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Joint {
-    /// Both right.
-    pub p11: f64,
-    /// The candidate right, the primary wrong.
-    pub p10: f64,
-    /// The candidate wrong, the primary right.
-    pub p01: f64,
-    /// Both wrong.
-    pub p00: f64,
-}
-
-impl Joint {
-    /// From P(both right) and the two marginals. `None` unless all four cells are probabilities, to
-    /// within rounding (1e-12).
-    #[must_use]
-    pub fn from_marginals(both: f64, candidate: f64, primary: f64) -> Option<Self> {
-        let cell = |value: f64| (value >= -1e-12).then_some(value.max(0.0));
-        Some(Self {
-            p11: cell(both)?,
-            p10: cell(candidate - both)?,
-            p01: cell(primary - both)?,
-            p00: cell(1.0 - candidate - primary + both)?,
-        })
-    }
-
-    /// Candidate's accuracy minus the primary's: p10 − p01.
-    #[must_use]
-    pub fn difference(&self) -> f64 {
-        self.p10 - self.p01
-    }
-
-    /// How often the two disagree: p10 + p01. It drives the size of a paired comparison.
-    #[must_use]
-    pub fn discordance(&self) -> f64 {
-        self.p10 + self.p01
-    }
-
-    /// Adds `other`, weighted: for averages over difficulties, tasks or tenants.
-    pub fn add(&mut self, weight: f64, other: &Self) {
-        self.p11 += weight * other.p11;
-        self.p10 += weight * other.p10;
-        self.p01 += weight * other.p01;
-        self.p00 += weight * other.p00;
-    }
-}
 
 /// A family of dependence with one parameter ρ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,7 +40,15 @@ impl Copula {
     /// The 2×2 table for marginals `candidate` and `primary`. `None` unless all numbers lie in [0, 1].
     #[must_use]
     pub fn joint(self, candidate: f64, primary: f64, rho: f64) -> Option<Joint> {
-        Joint::from_marginals(self.both(candidate, primary, rho)?, candidate, primary)
+        let both = self.both(candidate, primary, rho)?;
+        // Of a difference that ought to be zero, a rounding may be left.
+        let cell = |value: f64| value.max(0.0);
+        Joint::new(
+            both,
+            cell(candidate - both),
+            cell(primary - both),
+            cell(1.0 - candidate - primary + both),
+        )
     }
 
     /// Takes the dependence apart: calls `visit` with states that have weights adding up to one, and in
@@ -244,7 +205,6 @@ mod tests {
                 assert_eq!(family.joint(p, q, rho), None);
             }
         }
-        assert_eq!(Joint::from_marginals(0.6, 0.5, 0.9), None);
     }
 
     proptest! {
@@ -254,12 +214,12 @@ mod tests {
         ) {
             for family in FAMILIES {
                 let joint = family.joint(p, q, rho).unwrap();
-                prop_assert!((joint.p11 + joint.p10 - p).abs() < 1e-12);
-                prop_assert!((joint.p11 + joint.p01 - q).abs() < 1e-12);
-                prop_assert!((joint.p11 + joint.discordance() + joint.p00 - 1.0).abs() < 1e-12);
-                prop_assert!(joint.p11 >= p * q - 1e-12 && joint.p11 <= p.min(q) + 1e-12);
+                prop_assert!((joint.p11() + joint.p10() - p).abs() < 1e-12);
+                prop_assert!((joint.p11() + joint.p01() - q).abs() < 1e-12);
+                prop_assert!((joint.p11() + joint.disagreement() + joint.p00() - 1.0).abs() < 1e-12);
+                prop_assert!(joint.p11() >= p * q - 1e-12 && joint.p11() <= p.min(q) + 1e-12);
                 if rho == 1.0 {
-                    prop_assert!((joint.p11 - p.min(q)).abs() < 1e-15);
+                    prop_assert!((joint.p11() - p.min(q)).abs() < 1e-15);
                 }
             }
         }

@@ -256,7 +256,8 @@ mod tests {
             (a.undecided, b.undecided),
             (a.expected_n, b.expected_n),
         ] {
-            assert!((x - y).abs() < 1e-12, "{a:?} {b:?}");
+            // The sum over thousands of sequences is the less exact of the two.
+            assert!((x - y).abs() < 1e-10, "{a:?} {b:?}");
         }
         assert_eq!(a.cap, b.cap);
     }

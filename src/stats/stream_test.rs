@@ -134,7 +134,7 @@ pub struct StreamSteps<'a, T> {
 
 impl<'a, T: StreamTest> StreamSteps<'a, T> {
     /// Additions after which a calculation without a cap is given up: about a second's work.
-    pub const MAX_ADDITIONS: u64 = 1 << 29;
+    pub const MAX_ADDITIONS: u64 = 1 << 28;
 
     /// The steps of `test` if each observation is a hit with chance `p`. They end at the `cap`, and
     /// without one as [`operating_characteristics`] says. `None` unless 0 ≤ p ≤ 1.

@@ -141,6 +141,15 @@ pub struct TaskPopulation {
     prices: Vec<Option<Price>>,
 }
 
+/// Shares of a task's requests by which of two routes they fit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fit {
+    both: f64,
+    candidate_alone: f64,
+    primary_alone: f64,
+    neither: f64,
+}
+
 /// A cascade over routes of the world, with a verifier that knows nothing but its two rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cascade<'a> {
@@ -197,16 +206,9 @@ impl Population {
     /// candidate is not mirrored. `None` if a name is out of range or nothing fits both.
     #[must_use]
     pub fn joint(&self, task: Option<usize>, candidate: usize, primary: usize) -> Option<Joint> {
-        let (mut sum, mut weight) = (Joint::default(), 0.0);
-        for task in self.chosen(task)? {
-            let (skill, both, _, _) = self.pair(task, candidate, primary)?;
-            sum.add(task.share * both, &skill);
-            weight += task.share * both;
-        }
-        (weight > 0.0).then(|| {
-            let mut mean = Joint::default();
-            mean.add(1.0 / weight, &sum);
-            mean
+        self.mean(task, |task| {
+            let (cells, fit) = self.pair(task, candidate, primary)?;
+            Some((cells, fit.both))
         })
     }
 
@@ -219,64 +221,98 @@ impl Population {
         candidate: usize,
         primary: usize,
     ) -> Option<Joint> {
-        let (mut sum, mut weight) = (Joint::default(), 0.0);
-        for task in self.chosen(task)? {
-            let (skill, both, first, second) = self.pair(task, candidate, primary)?;
+        self.mean(task, |task| {
+            let ([p11, p10, p01, p00], fit) = self.pair(task, candidate, primary)?;
             let (p, q) = (task.routes[candidate].right, task.routes[primary].right);
-            let rest = (1.0 - both - first - second).max(0.0);
-            let all = Joint {
-                p11: both * skill.p11,
-                p10: both * skill.p10 + first * p,
-                p01: both * skill.p01 + second * q,
-                p00: both * skill.p00 + first * (1.0 - p) + second * (1.0 - q) + rest,
-            };
-            sum.add(task.share, &all);
-            weight += task.share;
-        }
-        (weight > 0.0).then(|| {
-            let mut mean = Joint::default();
-            mean.add(1.0 / weight, &sum);
-            mean
+            let cells = [
+                fit.both * p11,
+                fit.both * p10 + fit.candidate_alone * p,
+                fit.both * p01 + fit.primary_alone * q,
+                fit.both * p00
+                    + fit.candidate_alone * (1.0 - p)
+                    + fit.primary_alone * (1.0 - q)
+                    + fit.neither,
+            ];
+            Some((cells, 1.0))
         })
     }
 
-    fn chosen(&self, task: Option<usize>) -> Option<&[TaskPopulation]> {
-        match task {
-            Some(at) => self.tasks.get(at..=at),
-            None => Some(&self.tasks),
+    /// Share of all requests that are of `task` (of any, if `None`) and fit both routes: those that a
+    /// shadow run can pair. `None` if a name is out of range.
+    #[must_use]
+    pub fn fitting(&self, task: Option<usize>, candidate: usize, primary: usize) -> Option<f64> {
+        let tasks = match task {
+            Some(at) => self.tasks.get(at..=at)?,
+            None => &self.tasks,
+        };
+        if candidate.max(primary) >= tasks.first()?.routes.len() {
+            return None;
         }
+        let both = |task: &TaskPopulation| -> f64 {
+            let bands = task.bands.iter();
+            let fits = bands.filter(|band| band.fits[candidate] && band.fits[primary]);
+            fits.map(|band| band.share).sum()
+        };
+        Some(tasks.iter().map(|task| task.share * both(task)).sum())
     }
 
-    /// The table of those that fit both, and the shares that fit both, the first alone, the second alone.
+    /// The mean over one task or all of them of cells with weights, which their shares multiply.
+    fn mean(
+        &self,
+        task: Option<usize>,
+        of: impl Fn(&TaskPopulation) -> Option<([f64; 4], f64)>,
+    ) -> Option<Joint> {
+        let tasks = match task {
+            Some(at) => self.tasks.get(at..=at)?,
+            None => &self.tasks,
+        };
+        let (mut sums, mut total) = ([0.0; 4], 0.0);
+        for task in tasks {
+            let (cells, weight) = of(task)?;
+            let weight = weight * if tasks.len() == 1 { 1.0 } else { task.share };
+            for (sum, cell) in sums.iter_mut().zip(cells) {
+                *sum += weight * cell;
+            }
+            total += weight;
+        }
+        let [p11, p10, p01, p00] = sums.map(|sum| sum / total);
+        Joint::new(p11, p10, p01, p00)
+    }
+
+    /// The cells of the requests that fit both, and how many fit whom.
     fn pair(
         &self,
         task: &TaskPopulation,
         candidate: usize,
         primary: usize,
-    ) -> Option<(Joint, f64, f64, f64)> {
+    ) -> Option<([f64; 4], Fit)> {
         if candidate.max(primary) >= task.routes.len() {
             return None;
         }
-        let mut joint = Joint::default();
-        for (weight, right) in task.points() {
-            let (p, q) = (right[candidate], right[primary]);
-            let rho = if candidate == primary {
-                1.0
-            } else {
-                self.correlation
-            };
-            joint.add(*weight, &self.copula.joint(p, q, rho)?);
-        }
-        let share = |first: bool, second: bool| {
-            let fits = |band: &&Band| band.fits[candidate] == first && band.fits[primary] == second;
-            task.bands.iter().filter(fits).map(|band| band.share).sum()
+        // A route's answer is right exactly when it is right.
+        let rho = if candidate == primary {
+            1.0
+        } else {
+            self.correlation
         };
-        Some((
-            joint,
-            share(true, true),
-            share(true, false),
-            share(false, true),
-        ))
+        let mut cells = [0.0; 4];
+        for (weight, right) in task.points() {
+            let joint = self.copula.joint(right[candidate], right[primary], rho)?;
+            let here = [joint.p11(), joint.p10(), joint.p01(), joint.p00()];
+            for (cell, p) in cells.iter_mut().zip(here) {
+                *cell += weight * p;
+            }
+        }
+        let mut fit = Fit::default();
+        for band in &task.bands {
+            *match (band.fits[candidate], band.fits[primary]) {
+                (true, true) => &mut fit.both,
+                (true, false) => &mut fit.candidate_alone,
+                (false, true) => &mut fit.primary_alone,
+                (false, false) => &mut fit.neither,
+            } += band.share;
+        }
+        Some((cells, fit))
     }
 
     /// A cascade. `None` if a route is out of range, or a rate is no probability.
@@ -373,7 +409,7 @@ pub(super) fn of(
     workload: &Workload,
     world: &Synthetic,
     terms: &[Terms],
-) -> Result<Population, Diagnostic> {
+) -> Result<Population, Box<Diagnostic>> {
     let terms: Vec<Terms> = (0..world.routes.len())
         .map(|route| terms.get(route).copied().unwrap_or(Terms::UNKNOWN))
         .collect();
@@ -381,14 +417,7 @@ pub(super) fn of(
     let mut tasks = Vec::with_capacity(world.tasks.len());
     for (index, name) in workload.tasks.iter().enumerate() {
         let task = task(world, index, name, &terms, &mut room);
-        tasks.push(task.ok_or_else(|| {
-            Diagnostic::error(format!(
-                "`{}` is too large to integrate: its tasks, difficulties, languages and models come to more than \
-                 {POINTS_MAX} points",
-                workload.name
-            ))
-            .help("a world with fewer languages whose skills differ, or without a slope above 10, has fewer")
-        })?);
+        tasks.push(task.ok_or_else(|| Box::new(too_large(&workload.name)))?);
     }
     let mut notes = Vec::new();
     let mut left_out = Vec::new();
@@ -410,6 +439,14 @@ pub(super) fn of(
         correlation: world.correlation.get(),
         notes,
     })
+}
+
+fn too_large(name: &str) -> Diagnostic {
+    Diagnostic::error(format!(
+        "`{name}` is too large to integrate: its tasks, difficulties, languages and models come to more than \
+         {POINTS_MAX} points"
+    ))
+    .help("a world has fewer with fewer languages whose skills differ, or with a slope of 10 or less")
 }
 
 /// One task; `None` if there is no `room` for its points.

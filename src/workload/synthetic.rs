@@ -275,12 +275,32 @@ impl Work for FillGroup<'_> {
 }
 
 impl Synthetic {
+    /// The world in which every request is of one task.
+    pub(crate) fn only_task(&self, task: usize) -> Option<Self> {
+        let shares: Vec<f64> = (0..self.tasks.len())
+            .map(|index| f64::from(u8::from(index == task)))
+            .collect();
+        (task < shares.len()).then(|| {
+            let mut only = self.clone();
+            only.task_shares = Shares::new(&shares);
+            for (declared, share) in only.declared.tasks.iter_mut().zip(&shares) {
+                declared.share = *share;
+            }
+            only
+        })
+    }
+
     /// Whether the second page of lanes is needed.
     fn needs_more(&self) -> bool {
         !self.tenants.is_empty()
             || self.data_class_shares.is_some()
             || self.users > 0
             || self.sessions_per_user > 0
+    }
+
+    /// Whether requests come from users who come back.
+    pub(crate) fn has_users(&self) -> bool {
+        self.users > 0 || self.tenants.iter().any(|tenant| tenant.users > 0)
     }
 
     /// Requests `first..first + len` into `batch`, whose vectors are reused.

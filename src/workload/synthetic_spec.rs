@@ -104,15 +104,13 @@ pub(crate) fn read(mut table: Table<'_>, name: &str) -> Option<Workload> {
     let aligned = |shares: &[(String, f64)], names: &mut Names| Shares::new(&spread(shares, names));
     // How often each language occurs over all tenants; without one, last.
     let mut language_weights = vec![0.0; languages.0.len() + 1];
-    let world = [(1.0, None)];
-    let own = tenants
+    let mut speakers: Vec<(f64, Option<&Vec<_>>)> = tenants
         .iter()
-        .map(|(_, draft)| (draft.share, draft.languages.as_ref()));
-    let speakers: Vec<(f64, Option<&Vec<(String, f64)>>)> = if tenants.is_empty() {
-        world.to_vec()
-    } else {
-        own.collect()
-    };
+        .map(|(_, draft)| (draft.share, draft.languages.as_ref()))
+        .collect();
+    if speakers.is_empty() {
+        speakers.push((1.0, None));
+    }
     for (share, own) in speakers {
         match own.or(world_languages.as_ref()) {
             Some(shares) => {

@@ -57,6 +57,7 @@ fn simulate(
         replicates,
         baseline: None,
         controls: false,
+        cluster: None,
         stage,
     };
     let mut warnings = Diagnostics::default();

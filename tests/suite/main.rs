@@ -12,6 +12,7 @@ mod judges;
 mod lesson;
 #[cfg(feature = "live")]
 mod live;
+mod off_policy;
 mod population;
 mod program;
 mod readme;

@@ -95,8 +95,9 @@ fn drawn_grades_agree(workload: &Workload, catalogue: &Catalogue) -> Population 
                 let cells = pairs[t][one * routes + other];
                 let both = population.joint(Some(t), one, other).unwrap();
                 let all = population.joint_of_all(Some(t), one, other).unwrap();
-                let table =
-                    |joint: routelab::stats::Joint| [joint.p11, joint.p01, joint.p10, joint.p00];
+                let table = |joint: routelab::stats::Joint| {
+                    [joint.p11(), joint.p01(), joint.p10(), joint.p00()]
+                };
                 let paired: u64 = cells[..4].iter().sum();
                 // `cell` counts (right, wrong) as 1: the candidate right, the primary wrong.
                 let [p11, p01, p10, p00] = table(both);
@@ -202,13 +203,13 @@ fn joint_tables_over_all_tasks_are_the_means_of_the_tasks() {
     let population = size::population(&workload, &routes()).unwrap();
     let mean: f64 = (0..workload.tasks.len())
         .map(|task| {
-            population.tasks[task].share * population.joint_of_all(Some(task), 0, 2).unwrap().p10
+            population.tasks[task].share * population.joint_of_all(Some(task), 0, 2).unwrap().p10()
         })
         .sum();
     let all = population.joint_of_all(None, 0, 2).unwrap();
-    assert!((all.p10 - mean).abs() < 1e-15);
+    assert!((all.p10() - mean).abs() < 1e-15);
     // A route against itself never disagrees, and what is out of range has no table.
-    assert_eq!(population.joint(None, 1, 1).unwrap().discordance(), 0.0);
+    assert_eq!(population.joint(None, 1, 1).unwrap().disagreement(), 0.0);
     assert_eq!(population.joint(Some(99), 0, 1), None);
     assert_eq!(population.joint(None, 0, 99), None);
     let never = Cascade {

@@ -4,13 +4,15 @@
 //! computes is a failure, not a value passed over. `ROUTELAB_REFERENCE_STATISTICS=FILE` takes another
 //! file of the same schema, so that anybody can check vectors of their own.
 
+pub(crate) mod evidence;
+
+mod pairs;
 mod population;
+mod sequential;
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
-
-mod sequential;
 
 use crate::given::{fixture, reference};
 
@@ -78,7 +80,12 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 }
 
 /// Families by their key in the file.
-const FAMILIES: &[&[(&str, Family)]] = &[sequential::FAMILIES, population::FAMILIES];
+const FAMILIES: &[&[(&str, Family)]] = &[
+    evidence::FAMILIES,
+    pairs::FAMILIES,
+    population::FAMILIES,
+    sequential::FAMILIES,
+];
 
 /// Keys that say how to read the file rather than what to compute.
 const ABOUT: &[&str] = &["conventions", "tolerances", "notes"];

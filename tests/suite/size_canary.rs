@@ -10,7 +10,7 @@ fn plan(alpha: f64, beta: f64) -> CanaryPlan {
         weights: vec![0.01, 0.05, 0.25],
         alpha,
         beta,
-        min_graded: Some(20_000),
+        min_graded: Some(5_000),
         requests_per_day: None,
         graded_share: 1.0,
         label_delay_h: 0.0,
@@ -144,6 +144,80 @@ fn the_policy_file_it_writes_passes_the_check() {
             );
         }
     }
+}
+
+#[test]
+fn a_recorded_log_gives_its_own_rates_and_says_how_long_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    // 10 % of faq wrong by the base and 30 % by the candidate; one task in two is code, all right.
+    let rows: String = (0..400)
+        .map(|i| match (i % 2, i / 2 % 10) {
+            (0, n) => format!("{i},faq,{},{}\n", u8::from(n > 2), u8::from(n > 0)),
+            (_, 0) => format!("{i},code,,1\n"),
+            _ => format!("{i},code,1,1\n"),
+        })
+        .collect();
+    let text = format!("id,task,correct_small,correct_large\n{rows}");
+    std::fs::write(folder.path().join("d.csv"), text).unwrap();
+    let json = |more: &[&str]| {
+        let line = [
+            "size",
+            "canary",
+            "d.csv",
+            "--candidate",
+            "small",
+            "--base",
+            "large",
+            "--format",
+            "json",
+        ];
+        let line: Vec<&str> = line.iter().chain(more).copied().collect();
+        run_in(folder.path(), &line).json()
+    };
+    let near = |found: &serde_json::Value, expected: f64| {
+        assert!(
+            (found.as_f64().unwrap() - expected).abs() < 1e-12,
+            "{found} {expected}"
+        );
+    };
+    let faq = json(&["--task", "faq"]);
+    near(&faq["truth"]["p0"], 0.1);
+    near(&faq["truth"]["p1"], 0.3);
+    near(&faq["truth"]["share"], 0.5);
+    assert_eq!(faq["truth"]["graded"], 200);
+    let both = json(&["--task", "faq", "--task", "code"]);
+    let all = json(&[]);
+    for found in [&both, &all] {
+        // 20 of the code requests lack a grade of the candidate.
+        assert_eq!(found["truth"]["graded"], 380);
+        near(&found["truth"]["p0"], 20.0 / 380.0);
+        near(&found["truth"]["p1"], 60.0 / 380.0);
+    }
+    assert!(all["notes"].to_string().contains("380 recorded requests"));
+}
+
+/// Three monitors of the same candidate: only the SPRT is told how bad it may be, and it is the fastest.
+#[test]
+fn what_is_known_beforehand_saves_answers() {
+    let truth = || CanaryTruth::given("a".to_owned(), "b".to_owned(), 0.05, 0.10);
+    let long = plan(0.05, 0.10).size(truth()).unwrap();
+    let names: Vec<&str> = long.monitors.iter().map(|one| one.monitor).collect();
+    assert_eq!(names, ["sprt", "confidence sequence", "control"]);
+    let [sprt, sequence, control] = &long.monitors[..] else {
+        panic!("{names:?}");
+    };
+    assert!(sprt.answers_if_worse < sequence.answers_if_worse);
+    assert!(sprt.answers_if_worse < control.answers_if_worse);
+    // However long it is looked at, a sound candidate is withdrawn with chance alpha at most, and in the end
+    // every bad one is.
+    assert!(sequence.false_rollback <= 0.05, "{sequence:?}");
+    assert!(sequence.missed < 1e-9, "{sequence:?}");
+    // With a slice above one half there is no room for a control.
+    let wide = CanaryPlan {
+        weights: vec![0.1, 0.6],
+        ..plan(0.05, 0.10)
+    };
+    assert_eq!(wide.size(truth()).unwrap().monitors.len(), 2);
 }
 
 #[test]

@@ -163,7 +163,7 @@ impl<'a> Course<'a> {
             let (copy, _) = self.call(state, &mut unseen, mirror, at, !jitter, end)?;
             state.tracer.origin = "";
             mirror_costed = copy.cost != COST_UNKNOWN;
-            episode::add_mirror(&mut played.tally, &copy);
+            episode::add_mirror(&mut played.tally, Some(&outcome), &copy);
         }
         played.tally.mirror_costed += u64::from(mirror_costed);
         Ok(end)

@@ -3,7 +3,7 @@
 use routelab::policy::{Ask, NoLab, PolicyFile, Setup};
 use routelab::router::{Need, Regions, Target};
 use routelab::size;
-use routelab::stats::{Copula, Joint};
+use routelab::stats::Copula;
 use routelab::units::Tokens;
 use routelab::workload::{Cascade, Expected, NO_NAME, Population, Workload};
 use serde_json::Value;
@@ -60,10 +60,10 @@ fn joint_probabilities(vectors: &Vectors<'_>, family: &Value, check: &mut Check)
         let joint = population.joint(Some(task), candidate, primary).unwrap();
         for (name, want) in table.as_object().unwrap() {
             let got = match name.as_str() {
-                "p11" => joint.p11,
-                "p10" => joint.p10,
-                "p01" => joint.p01,
-                "p00" => joint.p00,
+                "p11" => joint.p11(),
+                "p10" => joint.p10(),
+                "p01" => joint.p01(),
+                "p00" => joint.p00(),
                 other => {
                     check.unknown(&format!("{key} {other}"));
                     continue;
@@ -247,10 +247,10 @@ fn copula(vectors: &Vectors<'_>, family: &Value, check: &mut Check) {
                 continue;
             };
             population.copula = copula;
-            let Joint { p11, p10, p01, p00 } =
-                population.joint(Some(task), candidate, primary).unwrap();
+            let joint = population.joint(Some(task), candidate, primary).unwrap();
+            let cells = [joint.p11(), joint.p10(), joint.p01(), joint.p00()];
             let tolerance = vectors.tolerance(&format!("copula_{name}"));
-            compare(check, &what, &[p11, p10, p01, p00], table, tolerance);
+            compare(check, &what, &cells, table, tolerance);
         }
     }
 }

@@ -2,8 +2,9 @@
 //! confidence sequences.
 
 use routelab::stats::{
-    Sides, Spending, Sprt, naive_error, obrien_fleming_constant, pocock_constant,
-    spending_boundaries, z_two_sided,
+    BernoulliSequence, EmpiricalBernstein, MixtureE, PlugInCapital, STAKES, Sides, Spending, Sprt,
+    Stitching, naive_error, normal_mixture_one_sided, normal_mixture_two_sided,
+    obrien_fleming_constant, pocock_constant, spending_boundaries, z_two_sided,
 };
 use serde_json::Value;
 
@@ -12,6 +13,8 @@ use super::{Check, Family, Vectors};
 pub(super) const FAMILIES: &[(&str, Family)] = &[
     ("canary_sprt", canary_sprt),
     ("group_sequential", group_sequential),
+    ("mixture_e_grid", mixture_e_grid),
+    ("confidence_sequences", confidence_sequences),
 ];
 
 /// The number after `name=` in a key such as `sprt|p0=0.05|a=.05`.
@@ -99,6 +102,163 @@ fn group_sequential(vectors: &Vectors<'_>, family: &Value, check: &mut Check) {
             }
         } else {
             check.unknown(part);
+        }
+    }
+}
+
+fn mixture_e_grid(_: &Vectors<'_>, family: &Value, check: &mut Check) {
+    check.same("stakes", STAKES.to_vec(), family);
+}
+
+fn confidence_sequences(vectors: &Vectors<'_>, family: &Value, check: &mut Check) {
+    let tolerance = vectors.tolerance("confidence_sequences");
+    for (part, cells) in family.as_object().unwrap() {
+        if part == "sequence" {
+            generated_sequence(cells, tolerance, check);
+            continue;
+        }
+        for cell in cells.as_array().unwrap() {
+            let what = format!("{part} {cell}");
+            let number = |key: &str| {
+                cell[key]
+                    .as_f64()
+                    .unwrap_or_else(|| panic!("{what}: no `{key}`"))
+            };
+            let count = |key: &str| {
+                cell[key]
+                    .as_u64()
+                    .unwrap_or_else(|| panic!("{what}: no `{key}`"))
+            };
+            let mixture = |bound: fn(f64, f64, f64, f64) -> Option<f64>| {
+                bound(
+                    number("v"),
+                    number("alpha"),
+                    number("v_opt"),
+                    number("alpha_opt"),
+                )
+                .unwrap()
+            };
+            match part.as_str() {
+                "normal_mixture_two_sided" => {
+                    check.near(
+                        &what,
+                        mixture(normal_mixture_two_sided),
+                        &cell["bound"],
+                        tolerance,
+                    );
+                }
+                "normal_mixture_one_sided" => {
+                    check.near(
+                        &what,
+                        mixture(normal_mixture_one_sided),
+                        &cell["bound"],
+                        tolerance,
+                    );
+                }
+                "poly_stitching" => {
+                    let shape = Stitching {
+                        v_min: number("v_min"),
+                        c: number("c"),
+                        s: number("s"),
+                        eta: number("eta"),
+                    };
+                    let bound = shape.bound(number("v"), number("alpha")).unwrap();
+                    check.near(&what, bound, &cell["bound"], tolerance);
+                }
+                "bernoulli_cs" => {
+                    let sequence = BernoulliSequence::new(
+                        number("alpha"),
+                        number("t_opt"),
+                        number("alpha_opt"),
+                    );
+                    let limits = sequence
+                        .unwrap()
+                        .limits(count("successes"), count("n"))
+                        .unwrap();
+                    check.near(&what, limits.low, &cell["ci"][0], tolerance);
+                    check.near(&what, limits.high, &cell["ci"][1], tolerance);
+                }
+                "mixture_e" => {
+                    let process = MixtureE::new(number("margin")).unwrap();
+                    let log_e = process.log_e(count("b"), count("c"), count("n")).unwrap();
+                    check.near(&what, log_e, &cell["log_e"], tolerance);
+                }
+                _ => check.unknown(part),
+            }
+        }
+    }
+}
+
+/// The error bound and the margin of the rows, which the file does not state.
+const ALPHA: f64 = 0.025;
+const MARGIN: f64 = 0.03;
+
+/// Pairs from the generator that the file describes.
+fn pairs(generator: &str) -> impl Iterator<Item = i64> {
+    assert_eq!(
+        generator,
+        "LCG state=12345; state=(1103515245*state+12345) mod 2^31; u=state/2^31; x=1 if u<0.03, -1 if \
+         u<0.07, else 0",
+        "another generator than the one implemented here"
+    );
+    let mut state = 12_345_u64;
+    std::iter::repeat_with(move || {
+        state = (1_103_515_245 * state + 12_345) % (1 << 31);
+        let u = state as f64 / f64::from(1_u32 << 31);
+        match u {
+            _ if u < 0.03 => 1,
+            _ if u < 0.07 => -1,
+            _ => 0,
+        }
+    })
+}
+
+fn generated_sequence(cells: &Value, tolerance: f64, check: &mut Check) {
+    let generator = || pairs(cells["generator"].as_str().unwrap());
+    for (key, wants) in cells.as_object().unwrap() {
+        if key == "generator" {
+            continue;
+        }
+        if let Some(count) = key.strip_prefix("first") {
+            let first: Vec<i64> = generator().take(count.parse().unwrap()).collect();
+            check.same(key, first, wants);
+            continue;
+        }
+        if key != "rows" {
+            check.unknown(key);
+            continue;
+        }
+        for row in wants.as_array().unwrap() {
+            let n = row["n"].as_u64().unwrap();
+            let mut bound = EmpiricalBernstein::new(ALPHA).unwrap();
+            let mut capital = PlugInCapital::new(MARGIN, ALPHA).unwrap();
+            let (mut better, mut worse) = (0, 0);
+            for x in generator().take(n as usize) {
+                better += u64::from(x > 0);
+                worse += u64::from(x < 0);
+                assert!(bound.observe(f64::midpoint(1.0, x as f64)));
+                capital.observe(x > 0, x < 0);
+            }
+            let lower = bound.lower().unwrap();
+            for (value, want) in row.as_object().unwrap() {
+                let what = format!("row {n} {value}");
+                match value.as_str() {
+                    "n" => {}
+                    "b" => check.same(&what, better, want),
+                    "c" => check.same(&what, worse, want),
+                    "eb_lower_Y" => check.near(&what, lower, want, tolerance),
+                    "eb_lower_X" => check.near(&what, 2.0 * lower - 1.0, want, tolerance),
+                    "log_capital_plugin" => {
+                        check.near(&what, capital.log_capital(), want, tolerance);
+                    }
+                    "log_e_mixture" => {
+                        let process = MixtureE::new(MARGIN).unwrap();
+                        let log_e = process.log_e(better, worse, n).unwrap();
+                        check.near(&what, log_e, want, tolerance);
+                    }
+                    _ => check.unknown(&what),
+                }
+            }
         }
     }
 }

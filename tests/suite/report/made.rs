@@ -136,9 +136,11 @@ pub(crate) fn experiment(
                     .iter()
                     .map(|&b| vec![pair(all, &contestants[b].2)])
                     .collect(),
+                clusters: Vec::new(),
             })
             .collect(),
         baselines,
+        cluster: None,
         notes: Vec::new(),
     }
 }
