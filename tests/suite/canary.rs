@@ -59,6 +59,7 @@ fn simulate(
         controls: false,
         cluster: None,
         stage,
+        cluster: None,
     };
     let mut warnings = Diagnostics::default();
     let ran = sim::run(&experiment, &mut warnings, &|_| {}, &AtomicBool::new(false));

@@ -5,7 +5,6 @@
 //! file of the same schema, so that anybody can check vectors of their own.
 
 pub(crate) mod evidence;
-
 mod pairs;
 mod population;
 mod sequential;
