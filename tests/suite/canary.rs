@@ -57,7 +57,6 @@ fn simulate(
         replicates,
         baseline: None,
         controls: false,
-        cluster: None,
         stage,
         cluster: None,
     };
