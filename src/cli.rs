@@ -8,9 +8,15 @@ mod check;
 mod compare;
 mod explain;
 mod inputs;
+mod numbers;
+mod provenance;
 mod screen;
 #[cfg(feature = "live")]
 mod serve;
+mod size;
+mod size_shadow;
+mod sweep;
+mod watched;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -66,6 +72,10 @@ enum Command {
     Compare(Box<compare::Arguments>),
     /// Read workloads, policies and route catalogues, and say everything that is wrong with them.
     Check(check::Arguments),
+    /// How many labelled examples, mirrored pairs or canary requests it takes to be sure, and how sure.
+    Size(size::Arguments),
+    /// Vary one or two parameters over a range: cost and accuracy of every point, and the Pareto front.
+    Sweep(Box<sweep::Arguments>),
     /// Say why one request goes where it goes under each policy, step by step.
     Explain(explain::Arguments),
     /// Ask one question through a policy, live, and show every attempt it took.
@@ -104,7 +114,9 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     });
     let exit = match parsed.command {
         Command::Compare(command) => compare::run(&command, &arguments, &screen),
+        Command::Size(command) => size::run(&command, &arguments, &screen),
         Command::Check(command) => check::run(&command, &screen),
+        Command::Sweep(command) => sweep::run(&command, &arguments, &screen),
         Command::Explain(command) => explain::run(&command, &screen),
         #[cfg(feature = "live")]
         Command::Call(command) => call::run(&command, &screen),

@@ -22,6 +22,7 @@
 //! | [`policy`] | given what may be known about a request: which routes should try, in which order |
 //! | [`standin`] | who answers instead of a provider: rows of a table, bytes in this process, or servers on this machine |
 //! | [`sim`] | every policy on the same requests, tallied in integers |
+//! | [`size`] | how many examples, pairs or requests a decision needs, computed before it is run |
 //! | [`stats`] | tallies in, estimates with intervals out |
 //! | [`report`] | findings from results, and the renderers that write them down |
 //! | [`traffic`] | the record of one attempt: what was asked where, what came of it |
@@ -100,6 +101,7 @@
 //!     baseline: None, // the most accurate single route
 //!     controls: true,
 //!     stage: None,
+//!     cluster: None,
 //! };
 //! let results = sim::run(&experiment, &mut found, &|_done| {}, &AtomicBool::new(false))
 //!     .expect("the three files fit each other");
@@ -130,9 +132,11 @@ pub mod policy;
 pub mod report;
 pub mod router;
 pub mod sim;
+pub mod size;
 pub mod source;
 pub mod standin;
 pub mod stats;
+pub mod sweep;
 pub mod traffic;
 pub mod units;
 pub mod verify;

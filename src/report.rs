@@ -18,19 +18,34 @@ mod markdown;
 mod metrics;
 mod mixes;
 mod notes;
+mod plot;
 mod require;
+mod rollouts;
 mod rows;
 mod sample;
+mod shadow;
+mod sheet;
+mod size_shadow;
 mod summary;
+mod sweep;
+mod sweep_sheet;
 mod table;
 
-pub use compare::Paired;
+pub use compare::{Bootstrapped, Paired};
 pub use manifest::{FileDigest, Manifest, sha256_hex};
 pub use metrics::{METRICS, Metric, Unit};
 pub use require::{Judgement, Measure, Outcome, Requirement};
+pub use rollouts::Rollouts;
 pub use rows::{Known, Mix, Row};
+pub use shadow::Shadow;
+pub use sheet::{SHEET_FORMATS, Sheet};
+pub use size_shadow::size_shadow;
+pub use sweep::{
+    Dominance, Dominator, Standing, Sweep, SweepOptions, SweepPoint, WorldResults, sweep,
+};
 
 use crate::sim::{Evidence, Results};
+use crate::stats::{Bootstrap, Rule};
 use sample::Pooling;
 
 /// What the reader wants to know.
@@ -50,6 +65,11 @@ pub struct Options {
     pub require: Vec<String>,
     /// Metric to minimise (one of which less is better) among the policies that meet every requirement, for the summary.
     pub minimize: Option<String>,
+    /// The rule by which shadows promote their candidates, at the same margin and error rate.
+    pub promotion_rule: Rule,
+    /// Replicates of a bootstrap over clusters, whose intervals then stand beside the others; it needs an
+    /// experiment that added up differences by cluster. Its seed is the manifest's.
+    pub bootstrap: Option<u32>,
 }
 
 impl Default for Options {
@@ -61,6 +81,8 @@ impl Default for Options {
             volume: None,
             require: Vec::new(),
             minimize: None,
+            promotion_rule: Rule::Tango,
+            bootstrap: None,
         }
     }
 }
@@ -106,8 +128,12 @@ pub struct Findings {
     pub level: f64,
     /// Margin of "not worse", a share.
     pub margin: f64,
-    /// One-sided error rate of the verdicts: (1 − level)/2.
+    /// One-sided error rate of the verdicts: (1 − level)/2, over all policies together.
     pub alpha: f64,
+    /// Policies whose verdicts hold together, by Holm's procedure if there are several.
+    pub family: u64,
+    /// What differences take for independent (`user`, `session`, `tenant`), if not requests.
+    pub cluster: Option<&'static str>,
     /// Name of the baseline, if there is one.
     pub baseline: Option<String>,
     /// Policies, then controls, each policy's mixes directly behind it.
@@ -170,11 +196,19 @@ pub fn findings(
         shared_rows: results.shared_rows,
         level: options.level,
     };
-    let rows = rows::rows(results, &pooling);
+    let rows = rows::rows(results, &pooling, (options.promotion_rule, options.margin));
     // (1 − 0.95)/2 is 0.025000000000000022 in floats: name it as it is meant.
     let alpha = ((1.0 - options.level) / 2.0 * 1e12).round() / 1e12;
-    let paired = baseline.map_or_else(Vec::new, |chosen| {
-        compare::paired(results, chosen, &pooling, options.margin)
+    let test = compare::Test {
+        margin: options.margin,
+        alpha,
+        bootstrap: options.bootstrap.map(|replicates| Bootstrap {
+            seed: manifest.seed,
+            replicates,
+        }),
+    };
+    let (paired, family) = baseline.map_or((Vec::new(), 0), |chosen| {
+        compare::paired(results, chosen, &pooling, &test)
     });
     let requests_total = if results.shared_rows {
         results.requests
@@ -185,6 +219,9 @@ pub fn findings(
     let mut notes = results.notes.clone();
     notes.extend(passed_over);
     notes.extend(notes::gathered(&rows, &paired));
+    notes.extend(notes::of_family(family, alpha));
+    notes.extend(notes::of_clusters(results.cluster, &paired));
+    notes.extend(notes::of_shadows(&rows, &pooling));
     let mut findings = Findings {
         manifest,
         workload: Workload {
@@ -198,6 +235,8 @@ pub fn findings(
         level: options.level,
         margin: options.margin,
         alpha,
+        family,
+        cluster: results.cluster,
         baseline: baseline.map(|chosen| chosen.name(results).to_owned()),
         rows,
         paired,

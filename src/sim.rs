@@ -4,6 +4,8 @@
 //! chunk, inputs) alone, and tallies merge in any order, so the number of threads changes nothing.
 //! Within a chunk every contestant sees the same batch: draws are paid once, and paired counts fall out.
 
+mod blocks;
+mod clusters;
 mod contestants;
 mod drive;
 mod episode;
@@ -13,23 +15,28 @@ mod plain;
 mod stage;
 mod tallying;
 
+pub use crate::policy::{AbortRule, Rollout, RolloutEnd, SliceCount};
+pub use blocks::{Blocks, run_in_blocks};
+pub use clusters::CLUSTER_SUMS_MAX;
 pub use explain::{Explanation, explain};
 pub use stage::{Fidelity, Stage, Trace};
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
 use crate::catalogue::{Catalogue, Requirement};
-use crate::policy::PolicyFile;
+use crate::policy::{PolicyFile, Unit};
 use crate::router::RouteId;
 use crate::source::{Diagnostic, Diagnostics, Location, describe_list, nearest};
 use crate::standin::outcome::NOT_IN_WORLD;
-use crate::stats::{PairTally, Tally};
+use crate::stats::{ClusterPair, PairTally, Tally};
 use crate::units::{Duration, mix64};
 use crate::workload::{Domain, DrawKey, Workload};
 
-use contestants::Field;
+use clusters::Clusters;
+use contestants::{Field, Runner};
 use episode::{Sums, World};
 
 /// Requests of one chunk.
@@ -72,8 +79,14 @@ pub struct Contestant {
     pub tallies: Vec<Tally>,
     /// One trace per replicate, if the experiment was staged; the oracle, which sends nothing, has none.
     pub traces: Vec<Trace>,
+    /// What became of the candidate in each replicate, if the policy lets one in step by step.
+    pub rollouts: Vec<Rollout>,
     /// `pairs[b][r]`: against `Results::baselines[b]`, in replicate r.
     pub pairs: Vec<Vec<PairTally>>,
+    /// `clusters[b]`: the same by cluster, one entry for each, if the experiment asked for clusters;
+    /// else there are no entries. Replicates that share their rows add to the same clusters; of others
+    /// each has its own.
+    pub clusters: Vec<Vec<ClusterPair>>,
 }
 
 /// Everything an experiment measured.
@@ -97,6 +110,8 @@ pub struct Results {
     pub baselines: Vec<usize>,
     /// Policies first, in the order given, then controls.
     pub contestants: Vec<Contestant>,
+    /// Whose requests were added up together (`user`, `session`, `tenant`), if anybody's were.
+    pub cluster: Option<&'static str>,
     /// Facts about the data that belong beside the numbers (rows filtered out, missing grades, …).
     pub notes: Vec<String>,
 }
@@ -123,6 +138,20 @@ pub struct Experiment<'a> {
     /// Send requests one after the other through stand-ins, with faults; `None` for tables that answer
     /// at once.
     pub stage: Option<&'a Stage>,
+    /// Also add up differences by user, conversation or tenant, for intervals that know that requests of
+    /// one of them resemble each other. It changes no tally. `Unit::Request` is as `None`.
+    pub cluster: Option<Unit>,
+}
+
+impl Experiment<'_> {
+    /// Requests that one replicate has.
+    fn run_length(&self) -> u64 {
+        if self.workload.is_recorded() {
+            self.requests.min(self.workload.len())
+        } else {
+            self.requests
+        }
+    }
 }
 
 /// Why there are no results.
@@ -159,12 +188,20 @@ pub fn run(
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
 ) -> Result<Results, Stopped> {
+    run_cut(experiment, 1, warnings, tick, stop).map(|(results, _)| results)
+}
+
+/// As [`run`], with the requests of each replicate cut into `blocks` runs of consecutive requests whose
+/// sums are kept apart as well. A staged experiment is not cut: its routers remember.
+fn run_cut(
+    experiment: &Experiment<'_>,
+    blocks: u64,
+    warnings: &mut Diagnostics,
+    tick: &(dyn Fn(u64) + Sync),
+    stop: &AtomicBool,
+) -> Result<(Results, Blocks), Stopped> {
     let world = prepare(experiment, warnings).map_err(Stopped::Invalid)?;
-    let requests = if experiment.workload.is_recorded() {
-        experiment.requests.min(experiment.workload.len())
-    } else {
-        experiment.requests
-    };
+    let requests = experiment.run_length();
     let replicates = experiment.replicates.max(1);
     let first = Field::build(experiment, &world, 0, warnings);
     let baselines = first
@@ -183,8 +220,10 @@ pub fn run(
         shared_rows: experiment.workload.is_recorded(),
         contestants: first.contestants(baselines.len()),
         baselines,
+        cluster: world.cluster.map(Unit::name),
         notes: experiment.workload.notes().to_vec(),
     };
+    results.notes.extend(shared_identities(experiment));
     let rows = experiment.workload.len();
     if experiment.workload.is_recorded() && requests < rows {
         results.notes.push(format!(
@@ -194,7 +233,9 @@ pub fn run(
     if let Some(stage) = experiment.stage {
         results.notes.push(stage.in_words());
     }
+    let mut cut = Blocks::new(results.contestants.len());
     let mut first = Some(first);
+    let mut clusters: Option<Clusters> = None;
     for replicate in 0..replicates {
         // Warnings are the same in every replicate, so only the first one's are kept.
         let mut field = first.take().unwrap_or_else(|| {
@@ -205,29 +246,50 @@ pub fn run(
             domain: Domain::Traffic,
             replicate,
         };
-        let (sums, traces) = match experiment.stage {
+        let (sums, traces, rollouts) = match experiment.stage {
             None => {
                 let baselines = &results.baselines;
-                let sums = run_field(&world, &field, baselines, key, requests, tick, stop);
-                (sums, Vec::new())
+                let (blocks, rollouts) =
+                    run_field(&world, &field, baselines, key, requests, blocks, tick, stop);
+                cut.add(blocks.iter().map(|sums| sums.tallies.as_slice()));
+                let empty = Sums::new(&world, field.len(), baselines.len());
+                let sums = blocks.into_iter().fold(empty, Sums::merge);
+                (sums, Vec::new(), rollouts)
             }
-            Some(stage) => stage::run_field(
-                stage,
-                &world,
-                &mut field,
-                &results.baselines,
-                key,
-                requests,
-                tick,
-                stop,
-            )
-            .map_err(Stopped::Failed)?,
+            Some(stage) => {
+                let (sums, traces) = stage::run_field(
+                    stage,
+                    &world,
+                    &mut field,
+                    &results.baselines,
+                    key,
+                    requests,
+                    tick,
+                    stop,
+                )
+                .map_err(Stopped::Failed)?;
+                let rollouts = field.runners().map(Runner::rollout).collect();
+                (sums, traces, rollouts)
+            }
         };
         if stop.load(Ordering::Relaxed) {
             return Err(Stopped::Interrupted);
         }
         for (contestant, trace) in results.contestants.iter_mut().zip(traces) {
             contestant.traces.extend(trace);
+        }
+        for (contestant, rollout) in results.contestants.iter_mut().zip(rollouts) {
+            contestant.rollouts.extend(rollout);
+        }
+        if let Some(own) = sums.clusters {
+            if results.shared_rows {
+                clusters = Some(match clusters.take() {
+                    Some(before) => before.merge(own),
+                    None => own,
+                });
+            } else {
+                keep(&own, &mut results)?;
+            }
         }
         for ((contestant, tally), pairs) in results
             .contestants
@@ -241,41 +303,116 @@ pub fn run(
             }
         }
     }
-    Ok(results)
+    if let Some(clusters) = clusters {
+        keep(&clusters, &mut results)?;
+    }
+    Ok((results, cut))
 }
 
+/// Adds the sums by cluster to the contestants they are about.
+fn keep(clusters: &Clusters, results: &mut Results) -> Result<(), Stopped> {
+    let too_many = |max: usize| {
+        Stopped::Failed(format!(
+            "there are more than {max} clusters, the most that can be told apart with {} contestants and {} baselines; choose one with --baseline, or cluster by something coarser",
+            results.contestants.len(),
+            results.baselines.len()
+        ))
+    };
+    let baselines = results.baselines.len();
+    let by_pair = clusters.by_pair(baselines).map_err(too_many)?;
+    let kept = results
+        .contestants
+        .first()
+        .and_then(|one| one.clusters.first());
+    let held = kept.map_or(0, Vec::len);
+    let width = results.contestants.len() * baselines;
+    let fresh = by_pair
+        .first()
+        .and_then(|one| one.first())
+        .map_or(0, Vec::len);
+    if (held + fresh) * width > CLUSTER_SUMS_MAX {
+        return Err(too_many(CLUSTER_SUMS_MAX / width.max(1)));
+    }
+    for (contestant, pairs) in results.contestants.iter_mut().zip(by_pair) {
+        contestant.clusters.resize(baselines, Vec::new());
+        for (all, own) in contestant.clusters.iter_mut().zip(pairs) {
+            all.extend(own);
+        }
+    }
+    Ok(())
+}
+
+/// That recorded requests come from the same people, where intervals do not know it. The requests of a
+/// synthetic world are drawn one by one, whoever sends them.
+fn shared_identities(experiment: &Experiment<'_>) -> Option<String> {
+    let workload = experiment.workload;
+    if experiment.cluster.is_some() || !workload.is_recorded() {
+        return None;
+    }
+    let (what, unit) = match (workload.has_users(), workload.has_sessions()) {
+        (true, _) => ("users", Unit::User),
+        (false, true) => ("conversations", Unit::Session),
+        (false, false) => return None,
+    };
+    Some(format!(
+        "several requests come from the same {what}, and intervals take requests for independent: they may be too narrow; `--cluster {}` takes the {what} for independent instead",
+        unit.name()
+    ))
+}
+
+/// The sums of each block, in order, and by contestant how far the candidate came that it lets in step by
+/// step.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "everything one replicate depends on, and how it is watched"
+)]
 fn run_field(
     world: &World<'_>,
     field: &Field,
     baselines: &[usize],
     key: DrawKey,
     requests: u64,
+    blocks: u64,
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
-) -> Sums {
-    let chunks = requests.div_ceil(CHUNK);
-    let chunk = |scratch: &mut episode::Scratch, chunk: u64| {
-        let mut sums = Sums::new(field.len(), baselines.len(), world.catalogue.routes.len());
+) -> (Vec<Sums>, Vec<Option<Rollout>>) {
+    let ranges = blocks::ranges(requests, blocks);
+    let chunk = |scratch: &mut episode::Scratch, range: &Range<u64>, chunk: u64| {
+        let mut sums = Sums::new(world, field.len(), baselines.len());
         if !stop.load(Ordering::Relaxed) {
-            let first = chunk * CHUNK;
-            let len = CHUNK.min(requests - first);
+            let first = range.start + chunk * CHUNK;
+            let len = CHUNK.min(range.end - first);
             episode::run_chunk(world, scratch, baselines, key, first, len, &mut sums);
             tick(len);
         }
         sums
     };
-    let empty = || Sums::new(field.len(), baselines.len(), world.catalogue.routes.len());
+    let chunks = |range: &Range<u64>| 0..(range.end - range.start).div_ceil(CHUNK);
+    let empty = || Sums::new(world, field.len(), baselines.len());
     if field.stateful() {
         // What a stateful policy decides depends on all earlier requests: one scratch, in order.
         let mut scratch = episode::Scratch::new(world, field);
-        return (0..chunks).fold(empty(), |sums, index| {
-            sums.merge(chunk(&mut scratch, index))
-        });
+        let mut block = |range| {
+            chunks(range).fold(empty(), |sums, index| {
+                sums.merge(chunk(&mut scratch, range, index))
+            })
+        };
+        let sums = ranges.iter().map(&mut block).collect();
+        return (sums, scratch.rollouts());
     }
-    (0..chunks)
-        .into_par_iter()
-        .map_init(|| episode::Scratch::new(world, field), chunk)
-        .reduce(empty, Sums::merge)
+    let sums = ranges
+        .par_iter()
+        .map(|range| {
+            chunks(range)
+                .into_par_iter()
+                .map_init(
+                    || episode::Scratch::new(world, field),
+                    |scratch, index| chunk(scratch, range, index),
+                )
+                .reduce(empty, Sums::merge)
+        })
+        .collect();
+    (sums, Vec::new())
 }
 
 /// Resolves names between catalogue and workload; everything that does not fit is reported at once.
@@ -438,6 +575,23 @@ fn prepare<'a>(
             .help("set `attempt_max_s` in `[router]`, or take `stall` and `keep_alives_only` out of the script"),
         ));
     }
+    if let Some(unit) = experiment.cluster
+        && !match unit {
+            Unit::Request => true,
+            Unit::User => workload.has_users(),
+            Unit::Session => workload.has_sessions(),
+            Unit::Tenant => !workload.tenants.is_empty(),
+        }
+    {
+        wrong.push(
+            Diagnostic::error(format!(
+                "workload `{}` does not say which requests share a {}, so there is nothing to cluster by",
+                workload.name,
+                unit.name()
+            ))
+            .help("leave --cluster out, or name the column (or the number) in the workload file"),
+        );
+    }
     if wrong.has_errors() {
         return Err(wrong);
     }
@@ -450,6 +604,7 @@ fn prepare<'a>(
         classes: classes.len(),
         key: mix64(experiment.seed),
         prices: catalogue.routes.iter().map(|route| route.price).collect(),
+        cluster: experiment.cluster.filter(|unit| *unit != Unit::Request),
     })
 }
 

@@ -5,57 +5,92 @@
 //! What this module is not: a place that knows what a policy, a route or a dollar is. It sees counts
 //! and sums, and every function is pure.
 
+mod binomial;
+pub mod bootstrap;
+mod cluster;
 mod concurrent_control;
 mod confidence_sequence;
+mod copula;
 mod eprocess;
 mod eval_size;
+mod front;
+mod grader;
 mod group_sequential;
 mod interval;
+mod mcnemar;
+pub mod multiplicity;
 mod noninferiority;
+pub mod off_policy;
 mod paired;
+mod pairs_needed;
+pub mod pareto;
 mod peeking;
 mod plug_in;
+mod promotion;
 mod quadrature;
 mod quantile;
 mod root;
+mod rule;
 mod sample_size;
 mod sprt;
 mod stream_test;
-mod tail;
 mod tally;
+mod type_one;
+mod unconditional;
+mod wide;
 
+pub use binomial::{binomial_lower, binomial_pmf, binomial_upper};
+pub use bootstrap::Bootstrap;
+pub use cluster::{
+    ClusterMean, ClusterPair, ClusterSum, cluster_bca, cluster_mean, cluster_percentile,
+};
 pub use concurrent_control::{CanaryCost, ConcurrentControl, ControlOdds, error_share};
 pub use confidence_sequence::{
     BernoulliMixture, BernoulliSequence, Stitching, normal_mixture_one_sided, normal_mixture_rho,
     normal_mixture_two_sided,
 };
+pub use copula::Copula;
 pub use eprocess::{MixtureE, STAKES};
 pub use eval_size::{
     Bar, CheapestPassing, EvalCell, EvalOutlook, EvalSize, SequentialEval, indifference_zone,
 };
+pub use front::{HalfWidths, Position, Resampled, UnitSums, undominated};
+pub use grader::Grader;
 pub use group_sequential::{
     Sides, Spending, crossing_probabilities, naive_error, obrien_fleming_constant, pocock_constant,
     spending_boundaries,
 };
 pub use interval::{
-    Limits, difference_of_independent, mean_limits, ratio, wilson, wilson_fraction,
+    Limits, Moments, Ratio, difference_of_independent, mean_limits, moments, ratio, wilson,
+    wilson_continuity, wilson_fraction,
 };
-pub use interval::{Moments, Ratio, moments};
-pub use noninferiority::{NonInferiority, from_limits, tango_test, upheld};
+pub use mcnemar::{McNemar, mcnemar, unpaired_standard_error};
+pub use noninferiority::{NonInferiority, Tails, from_limits, tango_test, upheld};
 pub use paired::{
-    Ddof, Pairs, agresti_min, bonett_price, newcombe10, tango, tango_statistic, wald,
+    Ddof, Newcombe, Pairs, agresti_min, bonett_price, newcombe, newcombe10, tango, tango_statistic,
+    wald, wald_continuity, wald_corrected_variance,
+};
+pub use pairs_needed::{
+    PairsNeeded, approximate_pairs_needed, no_disagreement_floor, pairs_needed, smallest_margin,
 };
 pub use peeking::{PairCounts, Peeking, peeking};
 pub use plug_in::{EmpiricalBernstein, PlugInCapital};
+pub use promotion::{Joint, coverage, promotion_probability};
 pub use quadrature::Legendre;
-pub use quantile::{student_two_sided, z_two_sided};
-pub use sample_size::{Needed, ODDS, needed};
+pub use quantile::{normal_tail, student_tail, student_two_sided, z_two_sided};
+pub use rule::{Counts, Criterion, Decider, RULES, Rule};
+pub use sample_size::{Needed, ODDS, needed, needed_among};
 pub use sprt::{Sprt, SprtState};
 pub use stream_test::{
     OperatingCharacteristics, StreamStep, StreamSteps, StreamTest, Verdict, n_until_h1,
     operating_characteristics,
 };
 pub use tally::{PairTally, Tally, Unserved};
+pub use type_one::{WorstCase, type_one_error, type_one_error_max};
+pub use unconditional::{
+    UNCONDITIONAL_PAIRS_MAX, UnconditionalCutoff, unconditional_cutoff, unconditional_cutoff_over,
+    unconditional_p_value,
+};
 
 /// A number with what is needed to judge it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -80,6 +115,12 @@ impl Estimate {
 
     /// The method of an interval that has the spread over requests and that over replicates in it.
     pub const ROWS_AND_REPLICATES: &'static str = "rows+replicates";
+
+    /// The method of an interval that takes clusters of requests, not requests, for independent.
+    pub const CLUSTER_T: &'static str = "cluster-t";
+
+    /// The method of an interval by drawing clusters anew.
+    pub const CLUSTER_BCA: &'static str = "cluster-bca";
 
     /// The method of an interval over the means of replicates, whose n is the replicates.
     pub const T_REPLICATES: &'static str = "t-replicates";

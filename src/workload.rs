@@ -9,6 +9,8 @@
 
 mod columns;
 mod draws;
+mod law;
+mod population;
 mod quantile;
 mod recorded;
 mod recorded_csv;
@@ -21,8 +23,10 @@ mod synthetic;
 mod synthetic_spec;
 mod unpack;
 
+pub use population::{Cascade, Expected, Population, RoutePopulation, TaskPopulation, Terms};
 pub use spec::{WorkloadSpec, bare, parse};
 
+use crate::source::Diagnostic;
 use crate::units::{Score, Tokens, Usd};
 use recorded::Recorded;
 use synthetic::Synthetic;
@@ -232,6 +236,25 @@ impl Workload {
         matches!(self.world, World::Recorded(_))
     }
 
+    /// Whether requests come from users who may come back: a recorded column in which a user has more
+    /// than one of the rows to judge on, or a synthetic world with users.
+    #[must_use]
+    pub fn has_users(&self) -> bool {
+        match &self.world {
+            World::Synthetic(world) => world.has_users(),
+            World::Recorded(world) => world.repeats(|fact| fact.user),
+        }
+    }
+
+    /// Whether requests belong to conversations that may hold several (see [`Workload::has_users`]).
+    #[must_use]
+    pub fn has_sessions(&self) -> bool {
+        match &self.world {
+            World::Synthetic(world) => world.has_users() && world.sessions_per_user > 0,
+            World::Recorded(world) => world.repeats(|fact| fact.session),
+        }
+    }
+
     /// Writes requests `first..first + len` into `batch`, reusing its vectors. A recorded batch ends at
     /// the last row that is to be judged: `batch.len` tells.
     pub fn fill(&self, key: DrawKey, first: u64, len: usize, batch: &mut Batch) {
@@ -239,6 +262,18 @@ impl Workload {
             World::Synthetic(world) => world.fill(key, first, len, batch),
             World::Recorded(world) => world.fill(key, first, len, batch),
         }
+    }
+
+    /// The synthetic world in which every request is of `task`; all else is as here. `None` for recorded
+    /// rows, or if there is no such task.
+    #[must_use]
+    pub fn only_task(&self, task: usize) -> Option<Self> {
+        let World::Synthetic(world) = &self.world else {
+            return None;
+        };
+        let mut only = self.clone();
+        only.world = World::Synthetic(Box::new(world.only_task(task)?));
+        Some(only)
     }
 
     /// What request `i` is called: the recorded id, or its number.
@@ -321,6 +356,28 @@ impl Workload {
                 lengths
             }
             World::Recorded(world) => world.lengths(key, fold, count),
+        }
+    }
+
+    /// The exact expectations of a synthetic world under `terms`, one for each of [`Workload::routes`]:
+    /// see [`Population`].
+    ///
+    /// # Errors
+    ///
+    /// Recorded rows are a sample of a population that nobody knows; and a world may be too large to
+    /// integrate.
+    pub fn population(&self, terms: &[Terms]) -> Result<Population, Box<Diagnostic>> {
+        match &self.world {
+            World::Synthetic(world) => population::of(self, world, terms),
+            World::Recorded(_) => {
+                let refused = Diagnostic::error(format!(
+                    "`{}` is recorded: the population behind its rows is not known",
+                    self.name
+                ));
+                Err(Box::new(
+                    refused.help("a synthetic world has an exact population"),
+                ))
+            }
         }
     }
 

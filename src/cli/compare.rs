@@ -2,30 +2,30 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::PossibleValuesParser;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Exit;
 use super::inputs::{self, Inputs};
 use super::screen::Screen;
-use crate::report::{self, Manifest, Options, Outcome, RENDERERS, Renderer};
-use crate::sim::{self, Experiment, Fidelity, Stage, Stopped};
+use super::{numbers, provenance, watched};
+use crate::policy::Unit;
+use crate::report::{self, Options, Outcome, RENDERERS, Renderer};
+use crate::sim::{self, Experiment, Fidelity, Stage};
 use crate::source::{Diagnostic, Diagnostics};
 use crate::standin::faults;
+use crate::stats::{RULES, Rule};
 use crate::units::Duration;
 
-/// Most requests of one replicate.
-const REQUESTS_MAX: u64 = 1_000_000_000_000;
+/// Whose requests may be taken together.
+const CLUSTER_UNITS: [Unit; 3] = [Unit::User, Unit::Session, Unit::Tenant];
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     inputs: inputs::Files,
     /// Requests per replicate [default: what the workload says].
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    #[arg(long, value_name = "N", value_parser = numbers::parse_count)]
     requests: Option<u64>,
     /// Replicates: fresh traffic each in a synthetic world, fresh draws of the policies on recorded rows.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -37,10 +37,20 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "POLICY")]
     baseline: Option<String>,
     /// How much less accurate than the baseline still counts as "not worse": 0.03 is three points.
-    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, default_value_t = 0.03, value_parser = parse_margin)]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, default_value_t = 0.03, value_parser = numbers::parse_margin)]
     margin: f64,
+    /// The rule by which a shadow promotes its candidate, at this margin.
+    #[arg(long, value_name = "RULE", default_value = "tango", value_parser = PossibleValuesParser::new(RULES.iter().map(|(name, _)| *name)))]
+    promotion_rule: String,
+    /// Take each user, conversation or tenant for independent, not each request, in the intervals of
+    /// differences and in verdicts.
+    #[arg(long, value_name = "UNIT", value_parser = PossibleValuesParser::new(CLUSTER_UNITS.map(Unit::name)))]
+    cluster: Option<String>,
+    /// Also give intervals of differences by drawing the clusters anew so many times (BCa, seeded).
+    #[arg(long, value_name = "N", requires = "cluster", value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    bootstrap: Option<u32>,
     /// Also say what this many requests would cost, such as 40M.
-    #[arg(long, value_name = "N", value_parser = parse_volume)]
+    #[arg(long, value_name = "N", value_parser = numbers::parse_volume)]
     volume: Option<f64>,
     /// How the result is printed.
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = PossibleValuesParser::new(RENDERERS.iter().map(|renderer| renderer.name)))]
@@ -139,6 +149,10 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         baseline: arguments.baseline.as_deref(),
         controls: true,
         stage: stage.as_ref(),
+        // The parser admits only these names.
+        cluster: CLUSTER_UNITS
+            .into_iter()
+            .find(|unit| arguments.cluster.as_deref() == Some(unit.name())),
     };
     let options = Options {
         baseline: arguments.baseline.clone(),
@@ -146,6 +160,9 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         volume: arguments.volume,
         require: arguments.require.clone(),
         minimize: arguments.minimize.clone(),
+        // The parser admits only names of rules.
+        promotion_rule: Rule::parse(&arguments.promotion_rule).unwrap_or(Rule::Tango),
+        bootstrap: arguments.bootstrap,
         ..Options::default()
     };
     // What is wrong is said before a run that may take hours, not after it.
@@ -185,7 +202,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     let findings = match report::findings(
         &results,
         &options,
-        manifest(&inputs, arguments, command_line),
+        provenance::manifest(&inputs.digests, arguments.inputs.seed, command_line),
     ) {
         Ok(findings) => findings,
         Err(errors) => {
@@ -194,7 +211,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         }
     };
     let written = match &arguments.report {
-        Some(folder) => write(folder, &findings)
+        Some(folder) => provenance::write(folder, &report::files(&findings))
             .map_err(|error| cannot_write(folder, &error, screen))
             .err(),
         None => None,
@@ -262,248 +279,14 @@ fn simulate(
     warnings: &mut Diagnostics,
     screen: &Screen,
 ) -> Result<sim::Results, Exit> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = stop.clone();
-    // Only one handler can be set in a process; without it Ctrl-C ends the process at once, which is fine.
-    let _ = ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(Exit::Interrupted as i32);
-        }
-    });
     let total = experiment
         .requests
         .saturating_mul(u64::from(experiment.replicates));
-    let progress = if arguments.quiet || !screen.is_watched() {
-        ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
-    } else {
-        ProgressBar::new(total)
-    };
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:30} {human_pos} of {human_len} requests, {eta} left")
-    {
-        progress.set_style(style);
-    }
-    let mut pool = rayon::ThreadPoolBuilder::new();
-    if let Some(threads) = arguments.threads {
-        pool = pool.num_threads(usize::from(threads));
-    }
-    let pool = pool.build().map_err(|error| {
-        screen.say(&format!("error: cannot start the threads: {error}"));
-        Exit::Failure
-    })?;
-    let results =
-        pool.install(|| sim::run(experiment, warnings, &|done| progress.inc(done), &stop));
-    let done = progress.position();
-    progress.finish_and_clear();
-    results.map_err(|stopped| match stopped {
-        Stopped::Invalid(found) => {
-            screen.complain(&found);
-            Exit::BadInput
-        }
-        Stopped::Failed(why) => {
-            screen.say(&format!("error: {why}"));
-            Exit::Failure
-        }
-        Stopped::Interrupted => {
-            screen.say(&format!(
-                "interrupted after {} of {total} requests; nothing was written",
-                done
-            ));
-            Exit::Interrupted
-        }
-    })
-}
-
-fn manifest(inputs: &Inputs, arguments: &Arguments, command_line: &[OsString]) -> Manifest {
-    Manifest {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        seed: arguments.inputs.seed,
-        inputs: inputs.digests.clone(),
-        outputs: Vec::new(),
-        command: command(command_line, arguments.inputs.seed),
-    }
-}
-
-/// The command line without what cannot change the result (threads, report folder, quietness, colour),
-/// without absolute paths, and with the seed if it came from the environment.
-fn command(command_line: &[OsString], seed: u64) -> Vec<String> {
-    let relative = |text: &str| {
-        if Path::new(text).is_absolute() {
-            inputs::recorded(Path::new(text))
-        } else {
-            text.to_owned()
-        }
-    };
-    let mut kept = vec!["routelab".to_owned()];
-    let mut skip_value = false;
-    let mut has_seed = false;
-    for argument in command_line.iter().skip(1) {
-        let argument = argument.to_string_lossy();
-        let mut text = argument.as_ref();
-        if std::mem::take(&mut skip_value) || text == "--quiet" || text == "-q" {
-            continue;
-        }
-        // `-qp FILE` is `-q -p FILE`.
-        let joined;
-        if let Some(rest) = text.strip_prefix("-q") {
-            joined = format!("-{rest}");
-            text = &joined;
-        }
-        let (flag, value) = match text.split_once('=') {
-            Some((flag, value)) if flag.starts_with('-') => (flag, Some(value)),
-            _ => (text, None),
-        };
-        if ["--threads", "--report", "--color"].contains(&flag) {
-            skip_value = value.is_none();
-            continue;
-        }
-        has_seed |= flag == "--seed";
-        kept.push(match (value, text.strip_prefix("-p")) {
-            (Some(value), _) => format!("{flag}={}", relative(value)),
-            (None, Some(path)) => format!("-p{}", relative(path)),
-            (None, None) => relative(text),
-        });
-    }
-    if !has_seed && seed != inputs::SEED {
-        kept.push(format!("--seed={seed}"));
-    }
-    kept
-}
-
-/// Writes every file of the report, each whole or not at all.
-fn write(folder: &Path, findings: &report::Findings) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    for (name, bytes) in report::files(findings) {
-        let temporary = folder.join(format!(".{name}.part"));
-        std::fs::write(&temporary, bytes)?;
-        std::fs::rename(&temporary, folder.join(name))?;
-    }
-    Ok(())
-}
-
-/// A share from 0 to below 1.
-fn parse_margin(text: &str) -> Result<f64, String> {
-    let wrong = |hint: String| format!("expected a share from 0 to below 1{hint}");
-    match text.parse::<f64>() {
-        Ok(margin) if (0.0..1.0).contains(&margin) => Ok(margin),
-        Ok(points) if (1.0..100.0).contains(&points) => Err(wrong(format!(
-            "; {points} percentage points are {}",
-            points / 100.0
-        ))),
-        _ => Err(wrong(
-            ", such as 0.03 for three percentage points".to_owned(),
-        )),
-    }
-}
-
-/// A whole number with an optional k, M or G, such as 100M.
-fn parse_count(text: &str) -> Result<u64, String> {
-    let count = parse_volume(text)?;
-    if count.fract() != 0.0 || !(1.0..=REQUESTS_MAX as f64).contains(&count) {
-        return Err(format!(
-            "expected a whole number from 1 to {REQUESTS_MAX}, such as 6000 or 100M"
-        ));
-    }
-    Ok(count as u64)
-}
-
-/// A number above zero with an optional k, M or G, such as 40M.
-fn parse_volume(text: &str) -> Result<f64, String> {
-    let plain = text.replace('_', "");
-    let (digits, scale) = match plain.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&plain[..at], 1e3),
-        Some((at, 'm' | 'M')) => (&plain[..at], 1e6),
-        Some((at, 'g' | 'G')) => (&plain[..at], 1e9),
-        _ => (plain.as_str(), 1.0),
-    };
-    match digits.parse::<f64>() {
-        Ok(number) if number.is_finite() && number > 0.0 => Ok(number * scale),
-        _ => Err("expected a number above 0, such as 6000, 250k or 40M".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_take_suffixes_and_refuse_the_rest() {
-        assert_eq!(parse_count("6000"), Ok(6000));
-        assert_eq!(parse_count("1.5M"), Ok(1_500_000));
-        assert_eq!(parse_count("100_000"), Ok(100_000));
-        for bad in ["", "0", "-1", "1.5", "M", "nan", "inf", "1e30", "1x", "é"] {
-            assert!(parse_count(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn what_cannot_change_the_result_is_not_in_the_manifest() {
-        let line = [
-            "/usr/bin/routelab",
-            "compare",
-            "w.toml",
-            "--threads",
-            "7",
-            "--report=out",
-            "-q",
-            "--seed",
-            "3",
-            "--color=never",
-        ];
-        let line: Vec<OsString> = line.iter().map(OsString::from).collect();
-        assert_eq!(
-            command(&line, 3),
-            ["routelab", "compare", "w.toml", "--seed", "3"]
-        );
-    }
-
-    #[test]
-    fn no_absolute_path_is_in_the_manifest_and_the_seed_always_is() {
-        let here = std::env::current_dir().unwrap();
-        let inside = here.join("a").join("b.toml");
-        let inside = inside.to_str().unwrap();
-        let outside = here.parent().unwrap().join("c.toml");
-        let outside = outside.to_str().unwrap();
-        let line = [
-            "routelab".to_owned(),
-            "compare".to_owned(),
-            inside.to_owned(),
-            format!("--routes={outside}"),
-            format!("-p{inside}"),
-            "-qp".to_owned(),
-            outside.to_owned(),
-            "--require".to_owned(),
-            "accuracy>=0.9".to_owned(),
-        ];
-        let line: Vec<OsString> = line.iter().map(OsString::from).collect();
-        assert_eq!(
-            command(&line, 7),
-            [
-                "routelab",
-                "compare",
-                "a/b.toml",
-                "--routes=../c.toml",
-                "-pa/b.toml",
-                "-p",
-                "../c.toml",
-                "--require",
-                "accuracy>=0.9",
-                "--seed=7",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_margin_is_a_share() {
-        assert_eq!(parse_margin("0.03"), Ok(0.03));
-        assert_eq!(parse_margin("0"), Ok(0.0));
-        assert!(
-            parse_margin("3")
-                .unwrap_err()
-                .ends_with("; 3 percentage points are 0.03")
-        );
-        for bad in ["1", "-0.1", "nan", "inf", "x", "", "100"] {
-            assert!(parse_margin(bad).is_err(), "{bad}");
-        }
-    }
+    watched::run(
+        total,
+        arguments.threads,
+        arguments.quiet,
+        screen,
+        |tick, stop| sim::run(experiment, warnings, tick, stop),
+    )
 }

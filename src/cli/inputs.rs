@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::catalogue::{self, Catalogue};
 use crate::policy::{self, PolicyFile};
@@ -85,7 +86,7 @@ pub(super) struct Reader {
 
 impl Reader {
     /// A text file of at most [`CONFIG_BYTES_MAX`].
-    pub(super) fn text(&mut self, path: &Path) -> Option<std::sync::Arc<SourceFile>> {
+    pub(super) fn text(&mut self, path: &Path) -> Option<Arc<SourceFile>> {
         let shown = shown(path);
         let bytes = self.bytes(path, CONFIG_BYTES_MAX)?;
         match String::from_utf8(bytes) {
@@ -205,10 +206,7 @@ impl Reader {
             let Some(file) = self.text(&path) else {
                 continue;
             };
-            let name = path
-                .file_stem()
-                .map(|stem| stem.to_string_lossy().into_owned())
-                .unwrap_or_default();
+            let name = policy_name(&path);
             let Some(catalogue) = catalogue else {
                 Document::parse(&file).context().finish(&mut self.found);
                 continue;
@@ -237,32 +235,38 @@ impl Reader {
 
     /// A workload file, or a data file given directly.
     pub(super) fn workload(&mut self, path: &Path, columns: Option<&Path>) -> Option<Workload> {
-        let is_toml = path
-            .extension()
-            .is_some_and(|extension| extension == "toml");
-        let name = stem(path);
-        let (spec, data) = if is_toml {
+        if is_workload_file(path) {
             if columns.is_some() {
                 self.found.push(Diagnostic::error("--columns is for a data file given directly; a workload file has its own `[recorded.columns]`"));
             }
             let file = self.text(path)?;
-            let spec = workload::parse(&file, &name, &mut self.found)?;
-            let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-            let data = spec
-                .data_path()
-                .map(|data| (folder.join(&data.value), data.location.clone()));
-            (spec, data)
-        } else {
-            let columns = match columns {
-                Some(columns) => Some(self.text(columns)?),
-                None => None,
-            };
-            let spec = workload::bare(&shown(path), columns.as_ref(), &mut self.found)?;
-            (
-                spec,
-                Some((path.to_owned(), Location::File { path: shown(path) })),
-            )
+            return self.workload_of(path, &file);
+        }
+        let columns = match columns {
+            Some(columns) => Some(self.text(columns)?),
+            None => None,
         };
+        let spec = workload::bare(&shown(path), columns.as_ref(), &mut self.found)?;
+        let data = (path.to_owned(), Location::File { path: shown(path) });
+        self.built(spec, Some(data))
+    }
+
+    /// The workload of a file that stands at `path` and has this text.
+    pub(super) fn workload_of(&mut self, path: &Path, file: &Arc<SourceFile>) -> Option<Workload> {
+        let spec = workload::parse(file, &stem(path), &mut self.found)?;
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        let data = spec
+            .data_path()
+            .map(|data| (folder.join(&data.value), data.location.clone()));
+        self.built(spec, data)
+    }
+
+    /// What a specification describes, with its data read from the file that is named at a place.
+    fn built(
+        &mut self,
+        spec: workload::WorkloadSpec,
+        data: Option<(PathBuf, Location)>,
+    ) -> Option<Workload> {
         let written = spec.data_path().map(|data| data.value.clone());
         let read = data.as_ref().map(|(data, _)| shown(data));
         let bytes = match data {
@@ -384,6 +388,13 @@ pub(super) fn read(arguments: &Files) -> Result<(Inputs, Diagnostics), Diagnosti
     }
 }
 
+/// What the policy in this file is called.
+pub(super) fn policy_name(path: &Path) -> String {
+    path.file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
 /// The TOML files of a folder that hold policies, by name.
 pub(super) fn policy_files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
@@ -442,7 +453,13 @@ pub(super) fn recorded(path: &Path) -> String {
     relative.to_string_lossy().replace('\\', "/")
 }
 
-/// A data file's name without its extensions.
+/// Whether the path is of a workload file rather than of data.
+pub(super) fn is_workload_file(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension == "toml")
+}
+
+/// A file's name without its extensions.
 fn stem(path: &Path) -> String {
     let name = path
         .file_name()

@@ -5,9 +5,11 @@ use super::metrics::PER_1K;
 use super::notes::listed;
 use super::sample::{Point, Pooling, draws_once};
 use crate::sim::{Contestant, Results};
+use crate::stats::multiplicity::holm;
 use crate::stats::{
-    Estimate, Needed, NonInferiority, PairTally, Pairs, Tally, from_limits, moments, needed,
-    tango_test, upheld,
+    Bootstrap, ClusterMean, ClusterPair, ClusterSum, Estimate, Limits, Needed, NonInferiority,
+    PairTally, Pairs, Tails, Tally, cluster_bca, cluster_mean, from_limits, moments, needed_among,
+    normal_tail, student_tail, student_two_sided, tango_test, upheld,
 };
 
 /// A contestant compared with the baseline on the same requests.
@@ -40,9 +42,46 @@ pub struct Paired {
     pub verdict: NonInferiority,
     /// Whether the verdict is open for no other reason than the requests that are left out.
     pub left_open: bool,
-    /// Requests (replicates, if the method is `t-replicates`) that would settle an open verdict.
+    /// Whether the verdict would be another one if this policy were the only one tested.
+    pub held_back: bool,
+    /// One-sided p-values of the verdict, each request that is left out counting against it. `None`
+    /// without an interval.
+    pub p: Option<Tails>,
+    /// The same adjusted by Holm's procedure over the policies tested together; `None` for controls,
+    /// which are not tested.
+    pub p_holm: Option<Tails>,
+    /// Requests (replicates, if the method is `t-replicates`) that would settle an open verdict, at the
+    /// strictest step of Holm's procedure if several policies are tested.
     pub needed: Needed,
+    /// Clusters behind the accuracy difference, if requests were added up by cluster.
+    pub clusters: Option<u64>,
+    /// The differences with intervals by drawing clusters anew, if asked for. Verdicts do not look at
+    /// them.
+    pub bootstrap: Option<Bootstrapped>,
 }
+
+/// The differences again, with intervals by drawing clusters anew.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bootstrapped {
+    /// See [`Paired::accuracy_difference`].
+    pub accuracy_difference: Estimate,
+    /// See [`Paired::usd_per_1k_difference`].
+    pub usd_per_1k_difference: Estimate,
+}
+
+/// What is asked of the differences.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Test {
+    /// Margin of "not worse", a share.
+    pub(super) margin: f64,
+    /// One-sided error rate over all policies together.
+    pub(super) alpha: f64,
+    /// How clusters are drawn anew, if they are.
+    pub(super) bootstrap: Option<Bootstrap>,
+}
+
+/// A score of one in the tallies' unit.
+const SCORE: f64 = 1e6;
 
 /// The baseline: its place in the contestants, and among those the others were paired with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,55 +185,248 @@ pub(super) fn baseline(
     Ok((best.map(|(baseline, ..)| baseline), note))
 }
 
-/// Everyone but the baseline against it.
+/// One contestant's comparison before it is known who else is tested.
+struct Draft<'r> {
+    contestant: &'r Contestant,
+    total: PairTally,
+    pooled: u64,
+    accuracy: Estimate,
+    usd_per_1k: Estimate,
+    clusters: Option<u64>,
+    bootstrap: Option<Bootstrapped>,
+    known: f64,
+    /// Decided on the requests graded for both.
+    decided: NonInferiority,
+    /// The same, upheld whatever the others would have shown.
+    verdict: NonInferiority,
+    /// p-values that go with `decided` and with `verdict`.
+    tails: Option<(Tails, Tails)>,
+}
+
+/// Everyone but the baseline against it, and how many policies were tested together.
 pub(super) fn paired(
     results: &Results,
     baseline: Baseline,
     pooling: &Pooling,
-    margin: f64,
-) -> Vec<Paired> {
+    test: &Test,
+) -> (Vec<Paired>, u64) {
     let reference = &results.contestants[baseline.contestant];
-    results
+    let drafts: Vec<Draft<'_>> = results
         .contestants
         .iter()
         .enumerate()
         .filter(|&(index, _)| index != baseline.contestant)
-        .map(|(_, contestant)| {
-            let empty = Vec::new();
-            let replicates = contestant.pairs.get(baseline.pairing).unwrap_or(&empty);
-            let total = PairTally::total(replicates);
-            let draws_once = draws_once(contestant) || draws_once(reference);
-            let accuracy_difference = pooling.estimate(&total, replicates, draws_once, accuracy);
-            let decided = if accuracy_difference.method == "tango" {
-                tango_test(table(&total).scaled(pooling.weight()), margin, pooling.z())
-            } else {
-                from_limits(accuracy_difference.limits(), margin)
+        .map(|(_, contestant)| draft(contestant, reference, baseline.pairing, pooling, test))
+        .collect();
+    // Controls stand beside the policies to be looked at, not to be chosen from.
+    let tested = |draft: &&Draft<'_>| !draft.contestant.control && draft.tails.is_some();
+    let family = drafts.iter().filter(tested).count();
+    let adjusted = |of: fn(&(Tails, Tails)) -> Tails| {
+        let tails: Vec<Tails> = drafts
+            .iter()
+            .filter(tested)
+            .filter_map(|draft| draft.tails.as_ref().map(of))
+            .collect();
+        holm_tails(&tails)
+    };
+    let (mut on_known, mut on_all) = (
+        adjusted(|tails| tails.0).into_iter(),
+        adjusted(|tails| tails.1).into_iter(),
+    );
+    let paired = drafts
+        .iter()
+        .map(|draft| {
+            let (known, all) = match tested(&draft) {
+                true => (on_known.next(), on_all.next()),
+                false => (None, None),
             };
-            let pooled = Tally::total(&contestant.tallies).requests;
-            let known = if total.graded >= pooled {
-                1.0
-            } else {
-                total.graded as f64 / pooled as f64
-            };
-            let verdict = upheld(decided, accuracy_difference.limits(), known, margin);
-            Paired {
-                baseline: reference.name.clone(),
-                policy: contestant.name.clone(),
-                control: contestant.control,
-                usd_per_1k_difference: pooling.estimate(&total, replicates, draws_once, cost),
-                n11: total.n11,
-                n10: total.n10,
-                n01: total.n01,
-                n00: total.n00,
-                requests: pooling.count(pooled),
-                left_out: pooling.count(pooled.saturating_sub(total.graded)),
-                verdict,
-                left_open: verdict != decided,
-                needed: needed(&accuracy_difference, -margin),
-                accuracy_difference,
-            }
+            draft.finish(reference, pooling, test, family, known.zip(all))
+        })
+        .collect();
+    (paired, family as u64)
+}
+
+/// Holm's adjustment of both decisions, each a family of its own.
+fn holm_tails(tails: &[Tails]) -> Vec<Tails> {
+    let of = |side: fn(&Tails) -> f64| {
+        let raw: Vec<f64> = tails.iter().map(side).collect();
+        // A p-value that is none belongs to no decision.
+        holm(&raw).unwrap_or_else(|| vec![1.0; raw.len()])
+    };
+    of(|one| one.noninferior)
+        .into_iter()
+        .zip(of(|one| one.inferior))
+        .map(|(noninferior, inferior)| Tails {
+            noninferior,
+            inferior,
         })
         .collect()
+}
+
+fn draft<'r>(
+    contestant: &'r Contestant,
+    reference: &Contestant,
+    pairing: usize,
+    pooling: &Pooling,
+    test: &Test,
+) -> Draft<'r> {
+    let empty = Vec::new();
+    let replicates = contestant.pairs.get(pairing).unwrap_or(&empty);
+    let total = PairTally::total(replicates);
+    let draws_once = draws_once(contestant) || draws_once(reference);
+    let clusters = contestant.clusters.get(pairing).map(Vec::as_slice);
+    let scores = clusters.and_then(|all| cluster_mean(all.iter().map(|one| one.score)));
+    let costs = clusters.and_then(|all| cluster_mean(all.iter().map(|one| one.cost)));
+    // Limits that take clusters for independent, in the unit of the estimate.
+    let rows = |mean: Option<ClusterMean>, unit: f64| {
+        clusters.is_some().then(|| {
+            let limits = mean.and_then(|mean| mean.limits(pooling.level));
+            (
+                limits.map(|limits| in_unit(limits, unit)),
+                Estimate::CLUSTER_T,
+            )
+        })
+    };
+    let estimate = |rows, point: fn(&PairTally) -> Option<Point>| {
+        pooling.estimate_with(&total, replicates, draws_once, rows, point)
+    };
+    let accuracy_difference = estimate(rows(scores, SCORE), accuracy);
+    let usd_per_1k = estimate(rows(costs, PER_1K), cost);
+    let decided = if accuracy_difference.method == "tango" {
+        tango_test(
+            table(&total).scaled(pooling.weight()),
+            test.margin,
+            pooling.z(),
+        )
+    } else {
+        from_limits(accuracy_difference.limits(), test.margin)
+    };
+    let pooled = Tally::total(&contestant.tallies).requests;
+    let known = if total.graded >= pooled {
+        1.0
+    } else {
+        total.graded as f64 / pooled as f64
+    };
+    let tails = |known: f64| {
+        if accuracy_difference.method == "tango" {
+            return Tails::tango(table(&total).scaled(pooling.weight()), test.margin, known);
+        }
+        let (value, limits) = (accuracy_difference.value?, accuracy_difference.limits()?);
+        let freedom = match accuracy_difference.method {
+            Estimate::T_REPLICATES => accuracy_difference.n.checked_sub(1),
+            Estimate::CLUSTER_T => scores?.clusters.checked_sub(1),
+            _ => None,
+        };
+        let at = (test.margin, known);
+        match freedom {
+            Some(freedom) => {
+                let critical = student_two_sided(pooling.level, freedom);
+                let tail = |t| student_tail(t, freedom);
+                Tails::of_limits(value, limits, critical, tail, at)
+            }
+            None => Tails::of_limits(value, limits, pooling.z(), normal_tail, at),
+        }
+    };
+    let bootstrap = clusters.zip(test.bootstrap).filter(|_| {
+        // Draws that a whole replicate shares are in no cluster.
+        !draws_once || replicates.len() < 2
+    });
+    Draft {
+        contestant,
+        pooled,
+        verdict: upheld(decided, accuracy_difference.limits(), known, test.margin),
+        decided,
+        known,
+        tails: tails(1.0).zip(tails(known)),
+        clusters: clusters.map(|_| scores.map_or(0, |mean| mean.clusters)),
+        bootstrap: bootstrap.map(|(clusters, draws)| Bootstrapped::of(clusters, &draws, pooling)),
+        accuracy: accuracy_difference,
+        usd_per_1k,
+        total,
+    }
+}
+
+impl Draft<'_> {
+    /// The comparison, with the p-values that were adjusted for the others: of the requests graded for
+    /// both alone, and of all.
+    fn finish(
+        &self,
+        reference: &Contestant,
+        pooling: &Pooling,
+        test: &Test,
+        family: usize,
+        adjusted: Option<(Tails, Tails)>,
+    ) -> Paired {
+        let several = adjusted.filter(|_| family > 1);
+        let (decided, verdict) = match several {
+            Some((known, all)) => {
+                let (known, all) = (known.decide(test.alpha), all.decide(test.alpha));
+                // What is open on the known requests, more unknown ones do not decide.
+                (
+                    known,
+                    if all == known {
+                        all
+                    } else {
+                        NonInferiority::Inconclusive
+                    },
+                )
+            }
+            None => (self.decided, self.verdict),
+        };
+        let tests = if several.is_some() { family as u64 } else { 1 };
+        Paired {
+            baseline: reference.name.clone(),
+            policy: self.contestant.name.clone(),
+            control: self.contestant.control,
+            usd_per_1k_difference: self.usd_per_1k.clone(),
+            n11: self.total.n11,
+            n10: self.total.n10,
+            n01: self.total.n01,
+            n00: self.total.n00,
+            requests: pooling.count(self.pooled),
+            left_out: pooling.count(self.pooled.saturating_sub(self.total.graded)),
+            verdict,
+            left_open: self.known < 1.0 && verdict != decided,
+            held_back: verdict != self.verdict && decided != self.decided,
+            p: self.tails.map(|(_, all)| all),
+            p_holm: adjusted.map(|(_, all)| all),
+            needed: needed_among(&self.accuracy, -test.margin, tests),
+            clusters: self.clusters,
+            bootstrap: self.bootstrap.clone(),
+            accuracy_difference: self.accuracy.clone(),
+        }
+    }
+}
+
+impl Bootstrapped {
+    fn of(clusters: &[ClusterPair], draws: &Bootstrap, pooling: &Pooling) -> Self {
+        let estimate = |of: fn(&ClusterPair) -> ClusterSum, unit: f64| {
+            let sums: Vec<ClusterSum> = clusters.iter().map(of).collect();
+            let Some(mean) = cluster_mean(sums.iter().copied()) else {
+                return Estimate::unknown(pooling.level);
+            };
+            let limits = cluster_bca(&sums, pooling.level, draws);
+            Estimate::new(
+                mean.mean / unit,
+                limits.map(|limits| in_unit(limits, unit)),
+                pooling.level,
+                pooling.count(mean.n),
+                Estimate::CLUSTER_BCA,
+            )
+        };
+        Self {
+            accuracy_difference: estimate(|one| one.score, SCORE),
+            usd_per_1k_difference: estimate(|one| one.cost, PER_1K),
+        }
+    }
+}
+
+/// Limits divided by `unit`.
+fn in_unit(limits: Limits, unit: f64) -> Limits {
+    Limits {
+        low: limits.low / unit,
+        high: limits.high / unit,
+    }
 }
 
 /// The 2×2 table. Scores between right and wrong that agree on every request are a table without
@@ -215,7 +447,7 @@ fn accuracy(tally: &PairTally) -> Option<Point> {
                 tally.score_difference_sum,
                 tally.score_difference_square_sum,
             ),
-            1e6,
+            SCORE,
             (-1.0, 1.0),
             "paired-normal",
         );

@@ -3,8 +3,8 @@
 //! A text cell that a spreadsheet would take for a formula gets an apostrophe in front (OWASP, "CSV
 //! Injection"), and control characters are written as escapes. An unknown number is an empty cell.
 
-use super::Findings;
 use super::format::visible;
+use super::{Findings, Rollouts};
 use crate::stats::Estimate;
 
 const HEADER: [&str; 10] = [
@@ -29,18 +29,55 @@ pub(super) fn render(findings: &Findings) -> String {
         for (metric, estimate) in row.named(&findings.routes) {
             line(&metric, estimate);
         }
+        for (name, estimate) in row.rollouts.iter().flat_map(Rollouts::named) {
+            line(&format!("canary.{name}"), estimate);
+        }
         if let Some(mix) = &row.mix {
             line("lead_of_policy", &mix.lead);
+        }
+        if let Some(shadow) = &row.shadow {
+            line("shadow_difference", &shadow.difference);
+            line("shadow_promoted", &shadow.promoted);
         }
     }
     for paired in &findings.paired {
         let kind = findings
             .row(&paired.policy)
             .map_or("", |row| row.kind.as_str());
-        for (metric, estimate) in [
-            ("accuracy_difference", &paired.accuracy_difference),
-            ("usd_per_1k_difference", &paired.usd_per_1k_difference),
+        let p_value = |value: Option<f64>, method: &'static str| Estimate {
+            value,
+            n: paired.accuracy_difference.n,
+            method,
+            ..Estimate::unknown(findings.level)
+        };
+        let raw = paired.accuracy_difference.method;
+        let mut lines = vec![
+            ("accuracy_difference", paired.accuracy_difference.clone()),
+            (
+                "usd_per_1k_difference",
+                paired.usd_per_1k_difference.clone(),
+            ),
+        ];
+        if let Some(drawn) = &paired.bootstrap {
+            let (accuracy, usd) = (&drawn.accuracy_difference, &drawn.usd_per_1k_difference);
+            lines.push(("accuracy_difference_bootstrap", accuracy.clone()));
+            lines.push(("usd_per_1k_difference_bootstrap", usd.clone()));
+        }
+        for (tails, method, noninferior, inferior) in [
+            (paired.p, raw, "p_noninferior", "p_inferior"),
+            (
+                paired.p_holm,
+                "holm",
+                "p_noninferior_holm",
+                "p_inferior_holm",
+            ),
         ] {
+            if let Some(tails) = tails {
+                lines.push((noninferior, p_value(Some(tails.noninferior), method)));
+                lines.push((inferior, p_value(Some(tails.inferior), method)));
+            }
+        }
+        for (metric, estimate) in &lines {
             let metric = format!("{metric}.{}", paired.baseline);
             write(record(
                 &paired.policy,
@@ -78,7 +115,7 @@ fn record(
 }
 
 /// Text that no spreadsheet computes.
-fn guarded(text: &str) -> String {
+pub(super) fn guarded(text: &str) -> String {
     let text = visible(text);
     if text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) {
         format!("'{text}")

@@ -1,6 +1,8 @@
 //! The report as JSON: the stable, versioned form for programs. Unknown numbers are `null`.
 
-use super::{Findings, Outcome, Paired, Row};
+use super::{Findings, Outcome, Paired, Rollouts, Row};
+use crate::sim::{RolloutEnd, SliceCount};
+use crate::stats::Tails;
 use serde_json::{Map, Value, json};
 
 /// Name and version of the shape. A change that breaks a reader gets a new number.
@@ -83,6 +85,25 @@ fn row(findings: &Findings, row: &Row) -> Value {
     if !requirements.is_empty() {
         object.insert("requirements".to_owned(), Value::Array(requirements));
     }
+    if let Some(shadow) = &row.shadow {
+        object.insert(
+            "shadow".to_owned(),
+            json!({
+                "mirrored": shadow.mirrored,
+                "graded": shadow.graded,
+                "n11": shadow.n11,
+                "n10": shadow.n10,
+                "n01": shadow.n01,
+                "n00": shadow.n00,
+                "difference": shadow.difference,
+                "margin": findings.margin,
+                "alpha": findings.alpha,
+                "rule": shadow.rule,
+                "verdict": shadow.verdict.word(),
+                "promoted": shadow.promoted,
+            }),
+        );
+    }
     if !row.traces.is_empty() {
         let traces = row.traces.iter().map(|trace| {
             json!({
@@ -97,14 +118,47 @@ fn row(findings: &Findings, row: &Row) -> Value {
         });
         object.insert("traces".to_owned(), traces.collect());
     }
+    if let Some(rollouts) = &row.rollouts {
+        object.insert("canary".to_owned(), self::rollouts(rollouts));
+    }
     if !row.notes.is_empty() {
         object.insert("notes".to_owned(), json!(row.notes));
     }
     Value::Object(object)
 }
 
+fn rollouts(rollouts: &Rollouts) -> Value {
+    let mut object = Map::new();
+    for (name, estimate) in rollouts.named() {
+        object.insert(name.to_owned(), json!(estimate));
+    }
+    let count = |count: &SliceCount| json!({ "graded": count.graded, "wrong": count.wrong, "ungraded": count.ungraded });
+    let runs = rollouts.runs.iter().map(|run| {
+        let (outcome, request, rule) = match run.end {
+            RolloutEnd::Promoted { request } => ("promoted", Some(request), None),
+            RolloutEnd::Paused => ("paused", None, None),
+            RolloutEnd::RolledBack { request, by } => {
+                ("rolled back", Some(request), Some(by.name()))
+            }
+        };
+        json!({
+            "outcome": outcome,
+            "request": request,
+            "abort": rule,
+            "step": run.step + 1,
+            "steps": run.steps,
+            "graded_at_step": run.graded_at_step,
+            "slice": count(&run.slice),
+            "control": run.control.as_ref().map(count),
+            "extra_wrong": run.extra_wrong(),
+        })
+    });
+    object.insert("runs".to_owned(), runs.collect());
+    Value::Object(object)
+}
+
 fn paired(findings: &Findings, entry: &Paired) -> Value {
-    json!({
+    let mut value = json!({
         "baseline": entry.baseline,
         "policy": entry.policy,
         "accuracy_difference": entry.accuracy_difference,
@@ -118,7 +172,28 @@ fn paired(findings: &Findings, entry: &Paired) -> Value {
         "margin": findings.margin,
         "alpha": findings.alpha,
         "verdict": entry.verdict.word(),
-    })
+        "p": entry.p.map(tails),
+        "p_holm": entry.p_holm.map(tails),
+        "family": findings.family,
+    });
+    if let (Some(object), Some(clusters)) = (value.as_object_mut(), entry.clusters) {
+        object.insert("cluster".to_owned(), json!(findings.cluster));
+        object.insert("clusters".to_owned(), json!(clusters));
+    }
+    if let (Some(object), Some(drawn)) = (value.as_object_mut(), &entry.bootstrap) {
+        object.insert(
+            "bootstrap".to_owned(),
+            json!({
+                "accuracy_difference": drawn.accuracy_difference,
+                "usd_per_1k_difference": drawn.usd_per_1k_difference,
+            }),
+        );
+    }
+    value
+}
+
+fn tails(tails: Tails) -> Value {
+    json!({ "noninferior": tails.noninferior, "inferior": tails.inferior })
 }
 
 /// Indented JSON with a newline at its end.

@@ -3,10 +3,11 @@
 //! Cells hold names as they came; whoever draws them escapes them.
 
 use super::format::{
-    UNKNOWN, decimal, in_unit, margin_points, percent, percent_digits, points, share, usd,
+    UNKNOWN, count, decimal, in_unit, margin_points, percent, percent_digits, points, share, usd,
     usd_difference, whole,
 };
 use super::{Findings, Outcome, Row};
+use crate::sim::{Rollout, RolloutEnd};
 
 /// A heading with a grid under it.
 pub(super) struct Block {
@@ -65,7 +66,10 @@ pub(super) fn blocks(findings: &Findings) -> Vec<Block> {
         requirements(findings),
         policies(findings),
         mirrors(findings),
+        shadows(findings),
+        rollouts(findings),
         paired(findings),
+        bootstrapped(findings),
         verifiers(findings),
     ]
     .into_iter()
@@ -169,6 +173,143 @@ fn mirrors(findings: &Findings) -> Block {
         ),
         columns: columns(&[("policy", false), ("USD per 1,000", true)]),
         lines,
+    }
+}
+
+/// What each shadow says about its candidate.
+fn shadows(findings: &Findings) -> Block {
+    let several = findings.workload.replicates > 1;
+    let with = findings
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, row.shadow.as_ref()?)));
+    let lines = with
+        .map(|(row, shadow)| {
+            let mut cells = vec![
+                row.policy.clone(),
+                whole(shadow.mirrored),
+                whole(shadow.graded),
+                whole(shadow.n10),
+                whole(shadow.n01),
+                points(&shadow.difference),
+                shadow.verdict.word().to_owned(),
+            ];
+            if several {
+                cells.push(share(&shadow.promoted));
+            }
+            Line::Cells(cells)
+        })
+        .collect();
+    let mut titles = vec![
+        ("policy", false),
+        ("mirrored", true),
+        ("graded", true),
+        ("only candidate right", true),
+        ("only served right", true),
+        ("accuracy, points", true),
+        ("verdict", false),
+    ];
+    if several {
+        titles.push(("promoted", true));
+    }
+    Block {
+        heading: format!(
+            "Shadows, {} (candidate against what was served; rule {}, margin {} points, one-sided alpha {})",
+            findings.workload.evidence_word(),
+            findings
+                .rows
+                .iter()
+                .find_map(|row| row.shadow.as_ref())
+                .map_or("", |shadow| shadow.rule),
+            margin_points(findings.margin),
+            findings.alpha
+        ),
+        columns: columns(&titles),
+        lines,
+    }
+}
+
+/// The differences once more, with limits by drawing clusters anew.
+fn bootstrapped(findings: &Findings) -> Block {
+    let lines = findings
+        .paired
+        .iter()
+        .filter_map(|pair| {
+            let drawn = pair.bootstrap.as_ref()?;
+            Some(Line::Cells(vec![
+                pair.policy.clone(),
+                points(&drawn.accuracy_difference),
+                usd_difference(&drawn.usd_per_1k_difference),
+            ]))
+        })
+        .collect();
+    Block {
+        heading: format!(
+            "The same differences with BCa intervals, {} (each {} drawn anew)",
+            findings.workload.evidence_word(),
+            findings.cluster.unwrap_or("cluster")
+        ),
+        columns: columns(&[
+            ("policy", false),
+            ("accuracy, points", true),
+            ("USD per 1,000", true),
+        ]),
+        lines,
+    }
+}
+
+/// What became of candidates that are let in step by step.
+fn rollouts(findings: &Findings) -> Block {
+    let with = findings
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, row.rollouts.as_ref()?)));
+    let lines = with
+        .map(|(row, rollouts)| {
+            let mut cells = vec![row.policy.clone()];
+            for of in [&rollouts.promoted, &rollouts.paused, &rollouts.rolled_back] {
+                cells.push(share(of));
+            }
+            cells.push(count(&rollouts.requests_until_rollback));
+            cells.push(count(&rollouts.graded));
+            cells.push(count(&rollouts.wrong));
+            cells.push(count(&rollouts.extra_wrong));
+            cells.push(rollouts.runs.first().map_or_else(String::new, rollout));
+            Line::Cells(cells)
+        })
+        .collect();
+    Block {
+        heading: format!(
+            "Canary, {} (shares of the replicates; means per replicate; extra wrong: beyond those of the control)",
+            findings.workload.evidence_word()
+        ),
+        columns: columns(&[
+            ("policy", false),
+            ("promoted", true),
+            ("paused", true),
+            ("rolled back", true),
+            ("requests until rollback", true),
+            ("graded", true),
+            ("wrong", true),
+            ("extra wrong", true),
+            ("first replicate", false),
+        ]),
+        lines,
+    }
+}
+
+/// How one rollout ended.
+fn rollout(run: &Rollout) -> String {
+    match run.end {
+        RolloutEnd::Promoted { request } => format!("promoted at {}", whole(request + 1)),
+        RolloutEnd::Paused => format!("at step {} of {}", run.step + 1, run.steps),
+        RolloutEnd::RolledBack { request, by } => format!(
+            "rolled back at {} ({}, step {} of {})",
+            whole(request + 1),
+            by.name(),
+            run.step + 1,
+            run.steps
+        ),
     }
 }
 
@@ -332,10 +473,15 @@ fn paired(findings: &Findings) -> Block {
     }
     let heading = match &findings.baseline {
         Some(baseline) => format!(
-            "Difference from {baseline} on the same requests, {} (margin {} points, one-sided alpha {})",
+            "Difference from {baseline} on the same requests, {} (margin {} points, one-sided alpha {}{})",
             findings.workload.evidence_word(),
             margin_points(findings.margin),
-            findings.alpha
+            findings.alpha,
+            if findings.family > 1 {
+                format!(", Holm over {} policies", findings.family)
+            } else {
+                String::new()
+            }
         ),
         None => "Policies beside their mixes (no baseline to compare with)".to_owned(),
     };

@@ -5,24 +5,29 @@ use super::format::visible;
 use super::layout::{Block, Line, blocks, notes, title};
 
 pub(super) fn render(findings: &Findings) -> String {
-    let mut out = format!(
-        "# {}\n\n**{}**\n",
-        escaped(&title(findings)),
-        escaped(&findings.summary)
-    );
-    for block in blocks(findings) {
+    text(
+        &title(findings),
+        &blocks(findings),
+        &findings.summary,
+        &notes(findings),
+    )
+}
+
+/// Any document: a title, blocks, the sentence that matters most, and notes.
+pub(super) fn text(title: &str, blocks: &[Block], summary: &str, notes: &[String]) -> String {
+    let mut out = format!("# {}\n\n**{}**\n", escaped(title), escaped(summary));
+    for block in blocks {
         out.push_str(&format!(
             "\n## {}\n\n{}",
             escaped(&block.heading),
-            grid(&block)
+            grid(block)
         ));
     }
-    let notes = notes(findings);
     if !notes.is_empty() {
         out.push_str("\n## Notes\n\n");
     }
     for note in notes {
-        out.push_str(&format!("- {}\n", item(&note)));
+        out.push_str(&format!("- {}\n", item(note)));
     }
     out
 }

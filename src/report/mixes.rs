@@ -291,7 +291,9 @@ fn mixed_row(
         metrics,
         final_share,
         known: Known::default(),
+        shadow: None,
         traces: Vec::new(),
+        rollouts: None,
         notes: recipe.note.iter().cloned().collect(),
     }
 }

@@ -6,6 +6,7 @@
 
 use super::Paired;
 use super::format::{percent_exact, whole};
+use super::rollouts::Rollouts;
 use super::rows::Row;
 use super::sample::Pooling;
 use crate::sim::{Contestant, Trace};
@@ -88,6 +89,33 @@ pub(super) fn of_row(contestant: &Contestant, total: &Tally, pooling: &Pooling) 
             "one draw per {unit}: intervals hold for this one draw, use more replicates to include its spread"
         ));
     }
+    if let Some(rollouts) = Rollouts::of(contestant, pooling) {
+        notes.extend(rollout_notes(&rollouts, pooling));
+    }
+    notes
+}
+
+/// What has to be known to read the rollouts of a candidate.
+fn rollout_notes(rollouts: &Rollouts, pooling: &Pooling) -> Vec<String> {
+    let mut notes = Vec::new();
+    if rollouts.runs.len() == 1 {
+        notes.push(
+            "one rollout of the candidate: use more replicates to see how often it ends so"
+                .to_owned(),
+        );
+    } else if pooling.shared_rows {
+        notes.push(
+            "all rollouts of the candidate went over the same rows in the same order: they differ only in who was drawn into the slice"
+                .to_owned(),
+        );
+    }
+    let ungraded = rollouts.ungraded();
+    if ungraded > 0 {
+        notes.push(format!(
+            "{} answers of the canary's slices have no grade or partial credit: they neither end a step nor enter its tests",
+            whole(ungraded)
+        ));
+    }
     notes
 }
 
@@ -146,8 +174,60 @@ fn unserved(total: &Tally, pooling: &Pooling) -> Option<String> {
     ))
 }
 
+/// That several policies are tested together, and how.
+pub(super) fn of_family(family: u64, alpha: f64) -> Option<String> {
+    (family > 1).then(|| {
+        format!(
+            "verdicts are by Holm over {family} policies at one-sided alpha {alpha}: the chance that any of them is called non-inferior wrongly is at most that, and so is the chance that any is called inferior wrongly; intervals are for one policy each, controls are not part of it"
+        )
+    })
+}
+
+/// What differences take for independent, and when that is too few of them.
+pub(super) fn of_clusters(cluster: Option<&str>, paired: &[Paired]) -> Option<String> {
+    /// Fewer clusters give intervals that are too narrow (Cameron and Miller 2015).
+    const CLUSTERS_MIN: u64 = 30;
+    let unit = cluster?;
+    let counts = || paired.iter().filter_map(|pair| pair.clusters);
+    let (least, most) = (counts().min()?, counts().max()?);
+    let how_many = if least == most {
+        whole(least)
+    } else {
+        format!("{} to {}", whole(least), whole(most))
+    };
+    let few = if least < CLUSTERS_MIN {
+        "; so few of them give intervals that are still too narrow"
+    } else {
+        ""
+    };
+    Some(format!(
+        "differences from the baseline take each {unit} for independent ({how_many} of them), not each request{few}; the other intervals take requests"
+    ))
+}
+
+/// What promotion rates are about.
+pub(super) fn of_shadows(rows: &[Row], pooling: &Pooling) -> Option<String> {
+    let shadows = || rows.iter().filter_map(|row| row.shadow.as_ref());
+    shadows().next()?;
+    if pooling.replicates < 2 {
+        return None;
+    }
+    Some(if pooling.shared_rows {
+        "promoted: share of replicates whose own pairs satisfy the rule; they differ in which of the same rows are mirrored, so the rate is that of this log, not of fresh traffic".to_owned()
+    } else {
+        "promoted: share of replicates, each a run of its own, whose pairs satisfy the rule"
+            .to_owned()
+    })
+}
+
 /// Why a comparison is open although its interval would decide it.
 pub(super) fn of_pair(pair: &Paired) -> Option<String> {
+    if pair.held_back {
+        return Some(
+            "the interval alone would decide, but not among the policies tested together"
+                .to_owned(),
+        );
+    }
     pair.left_open.then(|| {
         format!(
             "the interval would decide, but {} of {} requests are left out, and how they would have ended could turn the verdict",

@@ -4,9 +4,11 @@ use super::metrics::{METRICS, Unit, final_share};
 use super::mixes;
 use super::notes;
 use super::require::Measure;
+use super::rollouts::Rollouts;
 use super::sample::{Pooling, draws_once};
+use super::shadow::Shadow;
 use crate::sim::{Contestant, Results, Trace};
-use crate::stats::{Estimate, Tally};
+use crate::stats::{Estimate, Rule, Tally};
 
 /// A policy or a control with everything measured of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,8 +31,12 @@ pub struct Row {
     pub final_share: Vec<Estimate>,
     /// On how many requests the numbers stand.
     pub known: Known,
+    /// What a policy that mirrors learnt about its candidate.
+    pub shadow: Option<Shadow>,
     /// What the router did, one trace per replicate, if requests went one after the other.
     pub traces: Vec<Trace>,
+    /// What became of its candidate, if it lets one in step by step.
+    pub rollouts: Option<Rollouts>,
     /// What to know about this row.
     pub notes: Vec<String>,
 }
@@ -136,14 +142,16 @@ impl Row {
             metrics: vec![Estimate::unknown(level); METRICS.len()],
             final_share: vec![Estimate::unknown(level); routes],
             known: Known::default(),
+            shadow: None,
             traces: Vec::new(),
+            rollouts: None,
             notes: vec![format!("not available: {reason}")],
         }
     }
 }
 
 /// The rows of all contestants, each policy's mixes directly behind it.
-pub(super) fn rows(results: &Results, pooling: &Pooling) -> Vec<Row> {
+pub(super) fn rows(results: &Results, pooling: &Pooling, promotion: (Rule, f64)) -> Vec<Row> {
     let totals: Vec<Tally> = results
         .contestants
         .iter()
@@ -151,7 +159,7 @@ pub(super) fn rows(results: &Results, pooling: &Pooling) -> Vec<Row> {
         .collect();
     let mut rows = Vec::new();
     for (contestant, total) in results.contestants.iter().zip(&totals) {
-        let row = row(results, contestant, total, pooling);
+        let row = row(results, contestant, total, pooling, promotion);
         let mixes = if contestant.control {
             Vec::new()
         } else {
@@ -163,7 +171,14 @@ pub(super) fn rows(results: &Results, pooling: &Pooling) -> Vec<Row> {
     rows
 }
 
-fn row(results: &Results, contestant: &Contestant, total: &Tally, pooling: &Pooling) -> Row {
+/// One contestant's row.
+pub(super) fn row(
+    results: &Results,
+    contestant: &Contestant,
+    total: &Tally,
+    pooling: &Pooling,
+    promotion: (Rule, f64),
+) -> Row {
     let routes = results.routes.len();
     if let Some(reason) = &contestant.unavailable {
         return Row::unknown(
@@ -200,7 +215,9 @@ fn row(results: &Results, contestant: &Contestant, total: &Tally, pooling: &Pool
             graded: pooling.count(total.graded),
             costed: pooling.count(total.costed),
         },
+        shadow: Shadow::of(contestant, total, pooling, promotion),
         traces: contestant.traces.clone(),
+        rollouts: Rollouts::of(contestant, pooling),
         notes: notes::of_row(contestant, total, pooling),
     }
 }

@@ -123,9 +123,10 @@ impl Point {
     }
 }
 
-/// Whether many requests of a replicate depend on few draws of the contestant.
+/// Whether many requests of a replicate depend on few draws of the contestant, or on one moment at which
+/// a candidate was let in or withdrawn.
 pub(super) fn draws_once(contestant: &Contestant) -> bool {
-    contestant.trained || contestant.sticks_to.is_some()
+    contestant.trained || contestant.sticks_to.is_some() || !contestant.rollouts.is_empty()
 }
 
 /// How the replicates of an experiment relate.
@@ -176,9 +177,24 @@ impl Pooling {
         draws_once: bool,
         point: impl Fn(&T) -> Option<Point>,
     ) -> Estimate {
+        self.estimate_with(pooled, replicates, draws_once, None, point)
+    }
+
+    /// The same with the interval over requests made otherwise: `rows` holds its limits and its method.
+    /// Replicates that are independent of each other need none.
+    pub(super) fn estimate_with<T>(
+        &self,
+        pooled: &T,
+        replicates: &[T],
+        draws_once: bool,
+        rows: Option<(Option<Limits>, &'static str)>,
+        point: impl Fn(&T) -> Option<Point>,
+    ) -> Estimate {
         let Some(all) = point(pooled) else {
             return Estimate::unknown(self.level);
         };
+        let (row_limits, method) =
+            rows.unwrap_or_else(|| (all.limits(self.weight(), self.z()), all.method()));
         let luck = draws_once
             .then(|| Luck::of(replicates, self.level, &point))
             .flatten();
@@ -193,18 +209,17 @@ impl Pooling {
             ),
             Some(luck) => Estimate::new(
                 all.value(),
-                all.limits(self.weight(), self.z())
-                    .map(|rows| rows.widened(all.value(), luck.half).clipped(low, high)),
+                row_limits.map(|rows| rows.widened(all.value(), luck.half).clipped(low, high)),
                 self.level,
                 self.count(all.n()),
                 Estimate::ROWS_AND_REPLICATES,
             ),
             None => Estimate::new(
                 all.value(),
-                all.limits(self.weight(), self.z()),
+                row_limits.map(|rows| rows.clipped(low, high)),
                 self.level,
                 self.count(all.n()),
-                all.method(),
+                method,
             ),
         }
     }

@@ -8,21 +8,26 @@ use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle, presets};
 const STYLE: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('-'));
 
 pub(super) fn render(findings: &Findings) -> String {
-    let mut out = format!("{}\n", visible(&title(findings)));
-    for block in blocks(findings) {
-        out.push_str(&format!(
-            "\n{}\n{}\n",
-            visible(&block.heading),
-            grid(&block)
-        ));
+    text(
+        &title(findings),
+        &blocks(findings),
+        &findings.summary,
+        &notes(findings),
+    )
+}
+
+/// Any document: a title, blocks, the sentence at the end, and notes.
+pub(super) fn text(title: &str, blocks: &[Block], summary: &str, notes: &[String]) -> String {
+    let mut out = format!("{}\n", visible(title));
+    for block in blocks {
+        out.push_str(&format!("\n{}\n{}\n", visible(&block.heading), grid(block)));
     }
-    out.push_str(&format!("\n{}\n", visible(&findings.summary)));
-    let notes = notes(findings);
+    out.push_str(&format!("\n{}\n", visible(summary)));
     if !notes.is_empty() {
         out.push('\n');
     }
     for note in notes {
-        out.push_str(&format!("note: {}\n", visible(&note)));
+        out.push_str(&format!("note: {}\n", visible(note)));
     }
     out
 }

@@ -1,15 +1,16 @@
 //! One chunk: fill a batch, let every contestant decide on it, add up.
 
+use super::clusters::{self, Clusters};
 use super::contestants::{Field, Runner};
 use super::drive::{self, Answering, Outcome, VerifierCounts};
 use super::plain::{Deciding, Plain};
 use super::tallying::{self, Column};
 use crate::catalogue::{Catalogue, Requirement};
-use crate::policy::{Asks, Policy};
+use crate::policy::{Asks, Policy, Rollout, Unit};
 use crate::router::{RouteId, Router};
 use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::stats::{PairTally, Tally, Unserved};
-use crate::units::{Price, Score, Tokens, mix64};
+use crate::units::{Duration, Price, Score, Tokens, mix64};
 use crate::workload::{Batch, DrawKey, NO_NAME, Workload};
 
 /// Requests that are drawn and decided together: their columns stay in a core's cache.
@@ -31,6 +32,8 @@ pub(super) struct World<'a> {
     pub(super) key: u64,
     /// By route of the catalogue.
     pub(super) prices: Vec<Option<Price>>,
+    /// Whose requests are added up together for intervals, if anybody's are.
+    pub(super) cluster: Option<Unit>,
 }
 
 impl World<'_> {
@@ -94,17 +97,20 @@ pub(super) struct Sums {
     pub(super) tallies: Vec<Tally>,
     /// By contestant, then by baseline.
     pub(super) pairs: Vec<Vec<PairTally>>,
+    /// The pairs by cluster, if asked for.
+    pub(super) clusters: Option<Clusters>,
 }
 
 impl Sums {
-    pub(super) fn new(contestants: usize, baselines: usize, routes: usize) -> Self {
+    pub(super) fn new(world: &World<'_>, contestants: usize, baselines: usize) -> Self {
         let tally = Tally {
-            final_count: vec![0; routes],
+            final_count: vec![0; world.catalogue.routes.len()],
             ..Tally::default()
         };
         Self {
             tallies: vec![tally; contestants],
             pairs: vec![vec![PairTally::default(); baselines]; contestants],
+            clusters: world.cluster.map(|_| Clusters::new(contestants, baselines)),
         }
     }
 
@@ -119,6 +125,9 @@ impl Sums {
             .zip(other.pairs.iter().flatten())
         {
             mine.merge(theirs);
+        }
+        if let (Some(mine), Some(theirs)) = (self.clusters.take(), other.clusters) {
+            self.clusters = Some(mine.merge(theirs));
         }
         self
     }
@@ -166,6 +175,19 @@ impl Scratch {
             runners,
             fresh,
         }
+    }
+}
+
+impl Scratch {
+    /// How far the candidates came that policies let in step by step, by contestant.
+    pub(super) fn rollouts(&self) -> Vec<Option<Rollout>> {
+        let runners = self.runners.iter();
+        runners.map(|runner| runner.runner.rollout()).collect()
+    }
+
+    /// The contestants' policies in their present state.
+    pub(super) fn into_runners(self) -> Vec<Runner> {
+        self.runners.into_iter().map(|one| one.runner).collect()
     }
 }
 
@@ -262,6 +284,7 @@ fn run_slice(
                         router,
                         &answering,
                         &asks,
+                        first,
                         outcomes,
                         tally,
                     );
@@ -291,6 +314,10 @@ fn run_slice(
             tallying::add_pairs(&mut pairs[b], &mine.column, theirs);
         }
     }
+    if let (Some(clusters), Some(unit)) = (&mut sums.clusters, world.cluster) {
+        let columns: Vec<&Column> = scratch.runners.iter().map(|one| &one.column).collect();
+        clusters.add(&clusters::ids(unit, batch, first), &columns, baselines);
+    }
 }
 
 fn decide(
@@ -299,9 +326,11 @@ fn decide(
     router: &mut Router,
     answering: &Answering<'_>,
     asks: &Asks<'_>,
+    first: u64,
     outcomes: &mut Vec<Outcome>,
     tally: &mut Tally,
 ) {
+    let learns = per_fold.iter().any(|policy| policy.stateful());
     let mut counts = VerifierCounts::default();
     let mut unseen = VerifierCounts::default();
     let mut unpriced = 0;
@@ -316,7 +345,7 @@ fn decide(
         let decision = per_fold[fold].plan(&ask);
         let eligible = instant.then(|| router.eligible_set(&ask.need));
         let jitter = jitter(ask.word);
-        outcomes.push(drive::answer(
+        let outcome = drive::answer(
             router,
             answering,
             &mut counts,
@@ -325,7 +354,14 @@ fn decide(
             eligible,
             jitter,
             i,
-        ));
+        );
+        outcomes.push(outcome);
+        if learns {
+            let number = first + i as u64;
+            // Tables answer at once.
+            let latency = Duration::ZERO;
+            drive::tell(per_fold, number, ask.task, decision.why, outcome, latency);
+        }
         if let Some(mirror) = decision.mirror {
             // Nobody waits for the mirror; its verdicts say nothing about what was served.
             let copy = drive::answer(
@@ -339,7 +375,7 @@ fn decide(
                 i,
             );
             unpriced += u64::from(copy.cost == COST_UNKNOWN);
-            add_mirror(tally, &copy);
+            add_mirror(tally, outcomes.last(), &copy);
         }
     }
     // A request without a mirror costs nothing to mirror.
@@ -347,9 +383,26 @@ fn decide(
     counts.add_to(tally);
 }
 
+/// Adds a copy of a request, and how its answer compares with what was served.
 #[inline(never)]
-pub(super) fn add_mirror(tally: &mut Tally, copy: &Outcome) {
+pub(super) fn add_mirror(tally: &mut Tally, served: Option<&Outcome>, copy: &Outcome) {
     tally.mirror_calls += u64::from(copy.calls());
+    // A copy that reached nobody says nothing about the candidate's answers.
+    if let (Some(served), 1..) = (served, copy.calls()) {
+        tally.mirrored += 1;
+        let (first, second) = (copy.grade(), served.grade());
+        if first.is_binary() && second.is_binary() {
+            let cell = match (first == Score::RIGHT, second == Score::RIGHT) {
+                (true, true) => &mut tally.m11,
+                (true, false) => &mut tally.m10,
+                (false, true) => &mut tally.m01,
+                (false, false) => &mut tally.m00,
+            };
+            *cell += 1;
+        } else if !first.is_missing() && !second.is_missing() {
+            tally.mirror_fractional += 1;
+        }
+    }
     if copy.cost != COST_UNKNOWN {
         tallying::grow(&mut tally.mirror_cost_sum, i128::from(copy.cost));
         tallying::grow(

@@ -16,13 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 use sha2::Digest as _;
 
+use super::clusters;
 use super::contestants::Field;
 use super::episode::{Sums, World};
 use super::tallying::{self, Column};
 use crate::router::{Alert, BreakerChange, FaultKind, Log, RouteId, Skip, Verdict};
 use crate::standin::faults::Faults;
 use crate::units::{Duration, Instant};
-use crate::workload::DrawKey;
+use crate::workload::{Batch, DrawKey};
 
 /// Requests whose outcomes are added up together.
 const SLICE: usize = 4_096;
@@ -285,7 +286,8 @@ pub(super) fn run_field(
             played
         })
         .collect();
-    let mut sums = Sums::new(contestants, baselines.len(), world.catalogue.routes.len());
+    let mut sums = Sums::new(world, contestants, baselines.len());
+    let mut batch = Batch::default();
     let mut traces = Vec::new();
     let mut everybody = Vec::new();
     for (played, tally) in ran.into_iter().zip(&mut sums.tallies) {
@@ -320,6 +322,13 @@ pub(super) fn run_field(
             for (mine, pairs) in columns.iter().zip(&mut sums.pairs) {
                 tallying::add_pairs(&mut pairs[b], mine, &columns[*baseline]);
             }
+        }
+        if let (Some(clusters), Some(unit)) = (&mut sums.clusters, world.cluster) {
+            // Who sent a request is not in its outcome; drawing it again costs little beside the calls.
+            let first = done as u64;
+            world.workload.fill(key, first, end - done, &mut batch);
+            let columns: Vec<&Column> = columns.iter().collect();
+            clusters.add(&clusters::ids(unit, &batch, first), &columns, baselines);
         }
         done = end;
     }

@@ -78,6 +78,23 @@ impl Column {
         }
     }
 
+    /// What became of the i-th request, as far as differences look at it; `None` beyond the column's end.
+    pub(super) fn at(&self, i: usize) -> Option<Known> {
+        if self.is_plain {
+            let cost = self.cost.get(i / LANES)?[i % LANES];
+            let right = self.right.get(i / LANES)? >> (i % LANES) & 1 == 1;
+            return Some(Known {
+                score: Score::from_right(right).millionths(),
+                cost: Some(cost),
+            });
+        }
+        let outcome = self.outcomes.get(i)?;
+        Some(Known {
+            score: outcome.grade().millionths(),
+            cost: (outcome.cost != COST_UNKNOWN).then_some(outcome.cost),
+        })
+    }
+
     /// Plain outcomes as outcomes, as far as pairs look at them.
     fn spelt_out(&self) -> Vec<Outcome> {
         let groups = self.cost.iter().zip(&self.right);
@@ -90,6 +107,12 @@ impl Column {
             })
             .collect()
     }
+}
+
+/// What is known of one outcome: its score in millionths, its cost in 10⁻¹² USD.
+pub(super) struct Known {
+    pub(super) score: Option<u32>,
+    pub(super) cost: Option<u64>,
 }
 
 /// Σ x² of numbers below 2⁴⁴, from the 22-bit halves of each: that takes no product of more than 64 bits.

@@ -5,6 +5,7 @@
 
 use super::interval::Limits;
 use super::paired::{Pairs, tango_statistic};
+use super::quantile::normal_tail;
 
 /// What the data say about "not worse by more than the margin".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,92 @@ pub fn tango_test(pairs: Pairs, margin: f64, z: f64) -> NonInferiority {
     } else {
         NonInferiority::Inconclusive
     }
+}
+
+/// One-sided p-values of the two decisions about a margin: small ones decide.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tails {
+    /// Of "worse by the margin or more", which non-inferiority rejects.
+    pub noninferior: f64,
+    /// Of "worse by no more than the margin", which inferiority rejects.
+    pub inferior: f64,
+}
+
+impl Tails {
+    /// By Tango's statistic, when each request that is left out may count either way: on the share
+    /// `known` of the requests the difference then has to exceed (1 − known − margin)/known, or to stay
+    /// below −(margin + 1 − known)/known (see [`Limits::for_all`]). `None` without pairs.
+    ///
+    /// With everything known, `noninferior` = P(Z > T(−margin)), and comparing it with α decides as
+    /// [`tango_test`] does with the z of α. Source: as for [`tango_statistic`].
+    #[must_use]
+    pub fn tango(pairs: Pairs, margin: f64, known: f64) -> Option<Self> {
+        let (reach, fall) = thresholds(margin, known)?;
+        let statistic = |threshold: f64| {
+            if threshold >= 1.0 {
+                f64::NEG_INFINITY
+            } else if threshold <= -1.0 {
+                f64::INFINITY
+            } else {
+                tango_statistic(pairs, threshold)
+            }
+        };
+        (pairs.n() > 0.0).then(|| Self {
+            noninferior: normal_tail(statistic(reach)),
+            inferior: normal_tail(-statistic(fall)),
+        })
+    }
+
+    /// By an interval `limits` about `value` that reaches `critical` standard errors to either side, with
+    /// the tail of the distribution that `critical` is from. `None` without an interval, or where
+    /// something is not a number. `known` is as for [`Tails::tango`].
+    #[must_use]
+    pub fn of_limits(
+        value: f64,
+        limits: Limits,
+        critical: f64,
+        tail: impl Fn(f64) -> f64,
+        (margin, known): (f64, f64),
+    ) -> Option<Self> {
+        let (reach, fall) = thresholds(margin, known)?;
+        let distance = |from: f64, half: f64| {
+            if half > 0.0 {
+                critical * from / half
+            } else if from >= 0.0 {
+                f64::INFINITY
+            } else {
+                f64::NEG_INFINITY
+            }
+        };
+        let tails = Self {
+            noninferior: tail(distance(value - reach, value - limits.low)),
+            inferior: tail(distance(fall - value, limits.high - value)),
+        };
+        (tails.noninferior.is_finite() && tails.inferior.is_finite()).then_some(tails)
+    }
+
+    /// The decision at one-sided `alpha`.
+    #[must_use]
+    pub fn decide(self, alpha: f64) -> NonInferiority {
+        if self.noninferior <= alpha {
+            NonInferiority::NonInferior
+        } else if self.inferior <= alpha {
+            NonInferiority::Inferior
+        } else {
+            NonInferiority::Inconclusive
+        }
+    }
+}
+
+/// What the difference on the known requests has to exceed, and what it has to stay below.
+fn thresholds(margin: f64, known: f64) -> Option<(f64, f64)> {
+    let unknown = 1.0 - known.min(1.0);
+    (known > 0.0).then(|| {
+        (
+            (unknown - margin) / known.min(1.0),
+            (-margin - unknown) / known.min(1.0),
+        )
+    })
 }
 
 /// The decision read off an interval of the difference, for scores that are not just right or wrong.
@@ -118,6 +205,31 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn p_values_decide_as_the_test_and_the_worst_case_do(
+            n11 in 0_u64..400, n10 in 0_u64..60, n01 in 0_u64..60, n00 in 0_u64..100,
+            margin in 0.001_f64..0.3, known in 0.3..=1.0_f64,
+        ) {
+            let pairs = Pairs::new(n11, n10, n01, n00);
+            prop_assume!(pairs.n() > 0.0);
+            let z = crate::stats::z_two_sided(0.95);
+            let limits = tango(pairs, z).unwrap();
+            let all = limits.for_all(known, (-1.0, 1.0));
+            prop_assume!((all.low + margin).abs() > 1e-9 && (all.high + margin).abs() > 1e-9);
+            let tails = Tails::tango(pairs, margin, known).unwrap();
+            let plain = tango_test(pairs, margin, z);
+            prop_assert_eq!(tails.decide(0.025), upheld(plain, Some(limits), known, margin));
+            // The same from a symmetric interval.
+            let value = pairs.difference();
+            let normal = crate::stats::wald(pairs, z, crate::stats::Ddof::Zero).unwrap();
+            let all = normal.for_all(known, (-1.0, 1.0));
+            prop_assume!((all.low + margin).abs() > 1e-9 && (all.high + margin).abs() > 1e-9);
+            let tails =
+                Tails::of_limits(value, normal, z, normal_tail, (margin, known)).unwrap();
+            let plain = from_limits(Some(normal), margin);
+            prop_assert_eq!(tails.decide(0.025), upheld(plain, Some(normal), known, margin));
+        }
+
         #[test]
         fn the_test_and_the_interval_agree(
             n11 in 0_u64..400, n10 in 0_u64..60, n01 in 0_u64..60, n00 in 0_u64..100,

@@ -5,7 +5,7 @@
 //! of reports; the others are for comparison with other tools and with the literature. Counts are
 //! floats here because rows shared by replicates are weighted down to their number.
 
-use super::interval::{Limits, wilson_fraction};
+use super::interval::{Limits, wilson_continuity, wilson_fraction};
 
 /// A paired 2×2 table, first policy against second. Counts need not be whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -110,25 +110,81 @@ pub fn agresti_min(pairs: Pairs, z: f64) -> Limits {
     })
 }
 
-/// Newcombe's hybrid score interval with the corrected correlation (his method 10): Wilson limits of
-/// the two shares, combined by square-and-add. `None` without pairs.
+/// Wald's interval widened by 1/n on each side, for counts being whole: difference ± (z·sd/√n + 1/n).
+/// `None` with too few pairs.
+///
+/// Valid where Wald's is; with few discordant pairs it is still much too narrow. Not to be confused with
+/// [`wald_corrected_variance`]. Source: J. L. Fleiss, Statistical Methods for Rates and Proportions,
+/// 2nd ed. (1981), section 8.2.
+#[must_use]
+pub fn wald_continuity(pairs: Pairs, z: f64, ddof: Ddof) -> Option<Limits> {
+    let step = 1.0 / pairs.n();
+    wald(pairs, z, ddof).map(|limits| Limits {
+        low: limits.low - step,
+        high: limits.high + step,
+    })
+}
+
+/// Wald's interval with Edwards' correction inside the variance: difference ± (z/n)·√(S − (|D| − 1)²/n),
+/// where D = n10 − n01 and S = n10 + n01. `None` without pairs.
+///
+/// Source: M. W. Fagerland, S. Lydersen, P. Laake, Statistics in Medicine 33 (2014) 2850–2875.
+#[must_use]
+pub fn wald_corrected_variance(pairs: Pairs, z: f64) -> Option<Limits> {
+    let n = pairs.n();
+    let (sum, discordant) = (pairs.n10 - pairs.n01, pairs.n10 + pairs.n01);
+    let nearer = sum.abs() - 1.0;
+    let variance = (discordant - nearer * nearer / n).max(0.0);
+    (n > 0.0).then(|| Limits::around(sum / n, z * variance.sqrt() / n))
+}
+
+/// Which of Newcombe's hybrid score intervals for paired shares: his numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Newcombe {
+    /// Wilson limits, the correlation φ as it is.
+    Eight,
+    /// Wilson limits with continuity correction, φ as it is.
+    Nine,
+    /// Wilson limits, φ drawn towards zero: half of n is taken from n11·n00 − n10·n01 when that is
+    /// positive, at most down to zero.
+    Ten,
+}
+
+/// Newcombe's hybrid score interval with the corrected correlation (his method 10). `None` without
+/// pairs. Source and formula: see [`newcombe`].
+#[must_use]
+pub fn newcombe10(pairs: Pairs, z: f64) -> Option<Limits> {
+    newcombe(pairs, z, Newcombe::Ten)
+}
+
+/// Newcombe's hybrid score intervals: Wilson limits of the two shares, combined by square-and-add. `None`
+/// without pairs.
+///
+/// With shares p1, p2 and their limits (l1, u1), (l2, u2), the lower limit is
+/// p1 − p2 − √((p1−l1)² − 2φ(p1−l1)(u2−p2) + (u2−p2)²), and the upper one its mirror image; φ is the
+/// correlation of the 2×2 table, zero if a margin is empty. Any table is in range.
 ///
 /// Source: R. G. Newcombe, Statistics in Medicine 17 (1998) 2635–2650.
 #[must_use]
-pub fn newcombe10(pairs: Pairs, z: f64) -> Option<Limits> {
+pub fn newcombe(pairs: Pairs, z: f64, method: Newcombe) -> Option<Limits> {
     let n = pairs.n();
     let p1 = ((pairs.n11 + pairs.n10) / n).clamp(0.0, 1.0);
     let p2 = ((pairs.n11 + pairs.n01) / n).clamp(0.0, 1.0);
-    let (w1, w2) = (wilson_fraction(p1, n, z)?, wilson_fraction(p2, n, z)?);
+    let one = if method == Newcombe::Nine {
+        wilson_continuity
+    } else {
+        wilson_fraction
+    };
+    let (w1, w2) = (one(p1, n, z)?, one(p2, n, z)?);
     let margins = (pairs.n11 + pairs.n10)
         * (pairs.n01 + pairs.n00)
         * (pairs.n11 + pairs.n01)
         * (pairs.n10 + pairs.n00);
     let product = pairs.n11 * pairs.n00 - pairs.n10 * pairs.n01;
-    let corrected = if product > n / 2.0 {
-        product - n / 2.0
-    } else {
-        product.min(0.0)
+    let corrected = match method {
+        Newcombe::Eight | Newcombe::Nine => product,
+        Newcombe::Ten if product > n / 2.0 => product - n / 2.0,
+        Newcombe::Ten => product.min(0.0),
     };
     let phi = if margins > 0.0 {
         corrected / margins.sqrt()

@@ -35,6 +35,30 @@ pub fn student_two_sided(level: f64, freedom: u64) -> f64 {
     })
 }
 
+/// P(Z > z) for a standard normal Z: the one-sided p-value of a statistic. Accurate in the far tail, where
+/// 1 − P(Z ≤ z) would be zero; NaN for NaN. From `libm`, so it is the same bits everywhere.
+///
+/// Source: P(Z > z) = erfc(z/√2)/2.
+#[must_use]
+pub fn normal_tail(z: f64) -> f64 {
+    libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2) / 2.0
+}
+
+/// P(T > t) for Student's T with `freedom` degrees of freedom: the one-sided p-value of a statistic whose
+/// standard error was estimated. Rounded to twelve decimals, as the critical values are; NaN for NaN or
+/// without a degree of freedom.
+#[must_use]
+pub fn student_tail(t: f64, freedom: u64) -> f64 {
+    if t.is_nan() {
+        return f64::NAN;
+    }
+    if t.is_infinite() && freedom > 0 {
+        return if t > 0.0 { 0.0 } else { 1.0 };
+    }
+    StudentsT::new(0.0, 1.0, freedom as f64)
+        .map_or(f64::NAN, |distribution| rounded(distribution.sf(t)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +77,36 @@ mod tests {
             let got = student_two_sided(0.95, freedom);
             assert!((got - t).abs() < 5e-7, "{freedom}: {got}");
         }
+    }
+
+    #[test]
+    fn the_normal_tail_belongs_to_the_critical_values() {
+        for level in [0.5, 0.9, 0.95, 0.99, 0.999] {
+            let tail = normal_tail(z_two_sided(level));
+            assert!(
+                (tail - (1.0 - level) / 2.0).abs() < 1e-12,
+                "{level}: {tail}"
+            );
+        }
+        assert_eq!(normal_tail(0.0), 0.5);
+        assert_eq!(
+            (normal_tail(f64::INFINITY), normal_tail(f64::NEG_INFINITY)),
+            (0.0, 1.0)
+        );
+        // Any table of the tail: 2.8665e-7 at five standard deviations.
+        assert!((normal_tail(5.0) / 2.866_515_7e-7 - 1.0).abs() < 1e-7);
+        assert!(normal_tail(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn students_tail_belongs_to_the_critical_values() {
+        for freedom in [1, 4, 30, 500] {
+            let tail = student_tail(student_two_sided(0.95, freedom), freedom);
+            assert!((tail - 0.025).abs() < 1e-10, "{freedom}: {tail}");
+            assert_eq!(student_tail(f64::INFINITY, freedom), 0.0);
+            assert_eq!(student_tail(f64::NEG_INFINITY, freedom), 1.0);
+        }
+        assert!(student_tail(1.0, 0).is_nan() && student_tail(f64::NAN, 3).is_nan());
     }
 
     #[test]

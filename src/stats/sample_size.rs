@@ -33,6 +33,14 @@ pub const ODDS: f64 = 0.8;
 /// Source: J. L. Fleiss, Statistical Methods for Rates and Proportions, 2nd ed. (1981), section 2.5.
 #[must_use]
 pub fn needed(estimate: &Estimate, threshold: f64) -> Needed {
+    needed_among(estimate, threshold, 1)
+}
+
+/// The same for one of `tests` decisions that are made together by Holm's procedure: with the error rate
+/// of its first and strictest step, a `tests`-th of that of `estimate`'s interval. So many observations are
+/// enough whatever becomes of the other tests; if those decide, fewer will do.
+#[must_use]
+pub fn needed_among(estimate: &Estimate, threshold: f64, tests: u64) -> Needed {
     let (Some(value), Some(limits)) = (estimate.value, estimate.limits()) else {
         return Needed::Unknown;
     };
@@ -41,11 +49,16 @@ pub fn needed(estimate: &Estimate, threshold: f64) -> Needed {
         return Needed::Never;
     }
     let z = z_two_sided(estimate.level);
+    let z_step = if tests > 1 {
+        z_two_sided(1.0 - (1.0 - estimate.level) / tests as f64)
+    } else {
+        z
+    };
     // P(|Z| ≤ z) = 2·0.8 − 1 is P(Z ≤ z) = 0.8.
     let beta = z_two_sided(2.0 * ODDS - 1.0);
     let n = if estimate.method == "wilson" {
         let spread = |p: f64| (p * (1.0 - p)).max(0.0).sqrt();
-        let reach = (z * spread(threshold) + beta * spread(value)) / distance;
+        let reach = (z_step * spread(threshold) + beta * spread(value)) / distance;
         reach * reach
     } else {
         let half = if value > threshold {
@@ -53,7 +66,7 @@ pub fn needed(estimate: &Estimate, threshold: f64) -> Needed {
         } else {
             limits.high - value
         };
-        let reach = half / distance * (z + beta) / z;
+        let reach = half / distance * (z_step + beta) / z;
         estimate.n as f64 * reach * reach
     };
     if n.is_nan() {
@@ -108,6 +121,14 @@ mod tests {
         // (1.960 + 0.842)² / 1.960² = 2.0432, times 4 and 16.
         assert_eq!(needed(&estimate, 5.5), Needed::Observations(818));
         assert_eq!(needed(&estimate, 4.75), Needed::Observations(3270));
+    }
+
+    #[test]
+    fn one_test_among_several_needs_more() {
+        let estimate = Estimate::new(5.0, Some(Limits::around(5.0, 1.0)), 0.95, 100, "normal");
+        // 97.5 % one-sided becomes 99.375 % among four: (2.4977 + 0.8416)² / 1.960², times 4.
+        assert_eq!(needed_among(&estimate, 5.5, 4), Needed::Observations(1162));
+        assert_eq!(needed_among(&estimate, 5.5, 1), needed(&estimate, 5.5));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Integer sums over the requests of one experiment cell.
 
+use super::rule::Counts;
+
 /// Why nobody answered a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -83,6 +85,20 @@ pub struct Tally {
     pub mirror_cost_sum: i128,
     /// Σ (cost of a request's mirrors)².
     pub mirror_cost_square_sum: i128,
+    /// Requests of which the candidate was asked for an answer that nobody saw. A copy that was kept back
+    /// (residency, no capable route) is none.
+    pub mirrored: u64,
+    /// Of these, requests on which what was served or the copy has a grade between right and wrong.
+    pub mirror_fractional: u64,
+    /// Mirrored requests that the candidate and what was served both got right. Together with `m10`,
+    /// `m01` and `m00` they are the mirrored pairs that are graded; see [`Tally::mirror_pairs`].
+    pub m11: u64,
+    /// Candidate right, served answer wrong.
+    pub m10: u64,
+    /// Candidate wrong (or without an answer, when it was asked), served answer right.
+    pub m01: u64,
+    /// Both wrong.
+    pub m00: u64,
 }
 
 /// Two policies on the same requests. `first` is the policy, `second` the baseline.
@@ -137,6 +153,7 @@ impl Tally {
             verified_wrong, accepted_wrong, unavailable, judge_calls_sum, judge_calls_square_sum,
             unknown_need,
             mirror_calls, mirror_costed, mirror_cost_sum, mirror_cost_square_sum,
+            mirrored, mirror_fractional, m11, m10, m01, m00,
         } apart from { unserved, final_count });
         for (mine, theirs) in self.unserved.iter_mut().zip(other.unserved) {
             *mine = mine.saturating_add(theirs);
@@ -163,6 +180,26 @@ impl Tally {
     #[must_use]
     pub fn determined(&self) -> u64 {
         self.requests.saturating_sub(self.undetermined)
+    }
+
+    /// The paired table of a shadow: the candidate's answers to the mirrored requests against what was
+    /// served, where both are right or wrong. What a rule decides about promotion.
+    #[must_use]
+    pub fn mirror_pairs(&self) -> Counts {
+        Counts {
+            n11: self.m11,
+            n10: self.m10,
+            n01: self.m01,
+            n00: self.m00,
+        }
+    }
+
+    /// Mirrored requests that are pairs of right and wrong answers.
+    #[must_use]
+    pub fn mirror_graded(&self) -> u64 {
+        [self.m11, self.m10, self.m01, self.m00]
+            .iter()
+            .fold(0, |sum, &count| sum.saturating_add(count))
     }
 
     /// Requests nobody answered, whatever the reason.
@@ -242,6 +279,12 @@ mod tests {
             mirror_costed: at(39),
             mirror_cost_sum: at(41).into(),
             mirror_cost_square_sum: at(42).into(),
+            mirrored: at(46),
+            mirror_fractional: at(47),
+            m11: at(48),
+            m10: at(49),
+            m01: at(50),
+            m00: at(51),
         }
     }
 

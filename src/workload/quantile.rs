@@ -21,7 +21,7 @@ pub(crate) const SHAPE_MAX: f64 = 1_000.0;
 /// Largest ratio of a lognormal distribution's 95th percentile to its median.
 pub(crate) const SPREAD_MAX: f64 = 10_000.0;
 /// The standard normal distribution's 95 % point.
-const NORMAL_95: f64 = 1.644_853_626_951_472_2;
+pub(crate) const NORMAL_95: f64 = 1.644_853_626_951_472_2;
 
 /// A quantile function, tabulated.
 #[derive(Clone, Debug, PartialEq)]

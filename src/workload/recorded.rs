@@ -150,6 +150,16 @@ impl Recorded {
         self.judged
     }
 
+    /// Whether two rows to judge on have the same identity of some sort.
+    pub(crate) fn repeats(&self, identity: impl Fn(&Facts) -> Option<u64>) -> bool {
+        let mut seen: Vec<u64> = self.facts[..self.judged]
+            .iter()
+            .filter_map(identity)
+            .collect();
+        seen.sort_unstable();
+        seen.windows(2).any(|two| two[0] == two[1])
+    }
+
     pub(crate) fn id(&self, row: u64) -> Option<&str> {
         let row = usize::try_from(row).ok()?;
         (row < self.judged).then(|| self.ids.get(row))?

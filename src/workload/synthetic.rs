@@ -15,6 +15,7 @@ use super::draws::{
     POLICY, Page, SESSION, SHARED, TASK, TENANT, TOOLS, USER, VERIFIER, name_key, split, unit,
     wide,
 };
+use super::population::Declared;
 use super::quantile::{Table, Twin, Variate};
 use super::{Batch, Domain, DrawKey, Examples, NO_NAME};
 use crate::units::vectors::{Work, widest};
@@ -206,6 +207,8 @@ pub(crate) struct Synthetic {
     pub(crate) normal: Table,
     /// SHA-256 keys of (task, route) pairs, for labelled examples.
     pub(crate) example_pages: Vec<u64>,
+    /// What the file declared, for expectations without a draw.
+    pub(crate) declared: Declared,
 }
 
 /// What a group of requests needs while it is filled. Groups are always whole: what is beyond the
@@ -272,12 +275,32 @@ impl Work for FillGroup<'_> {
 }
 
 impl Synthetic {
+    /// The world in which every request is of one task.
+    pub(crate) fn only_task(&self, task: usize) -> Option<Self> {
+        let shares: Vec<f64> = (0..self.tasks.len())
+            .map(|index| f64::from(u8::from(index == task)))
+            .collect();
+        (task < shares.len()).then(|| {
+            let mut only = self.clone();
+            only.task_shares = Shares::new(&shares);
+            for (declared, share) in only.declared.tasks.iter_mut().zip(&shares) {
+                declared.share = *share;
+            }
+            only
+        })
+    }
+
     /// Whether the second page of lanes is needed.
     fn needs_more(&self) -> bool {
         !self.tenants.is_empty()
             || self.data_class_shares.is_some()
             || self.users > 0
             || self.sessions_per_user > 0
+    }
+
+    /// Whether requests come from users who come back.
+    pub(crate) fn has_users(&self) -> bool {
+        self.users > 0 || self.tenants.iter().any(|tenant| tenant.users > 0)
     }
 
     /// Requests `first..first + len` into `batch`, whose vectors are reused.

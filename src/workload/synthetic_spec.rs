@@ -1,8 +1,10 @@
 //! The table `[synthetic]` of a workload file.
 
 use super::draws::name_key;
-use super::quantile::{SHAPE_MAX, SHAPE_MIN, SPREAD_MAX, Table as Quantiles, Twin, Variate};
-use super::synthetic::{Answers, Count, Difficulty, Shares, Synthetic, Task, Tenant};
+use super::law::{DifficultyLaw, TokenLaw};
+use super::population::{Declared, DeclaredTask};
+use super::quantile::{SHAPE_MAX, SHAPE_MIN, SPREAD_MAX, Table as Quantiles};
+use super::synthetic::{Answers, Count, Shares, Synthetic, Task, Tenant};
 use super::{NO_NAME, Workload, World};
 use crate::router::ROUTES_MAX;
 use crate::source::{At, Diagnostic, Table, Value, describe_list};
@@ -16,8 +18,6 @@ const NAMES_MAX: usize = 10_000;
 const REQUESTS_MAX: u64 = 1 << 40;
 /// Largest number of tokens that a file may ask for.
 const TOKENS_MAX: u64 = 1_000_000_000;
-/// Largest slope for which e^(slope·difficulty) comes from a table: beyond, the table would lose digits.
-const TABLE_SLOPE_MAX: f64 = 10.0;
 /// How far shares may be from adding up to one.
 const SHARE_SLACK: f64 = 1e-9;
 
@@ -47,7 +47,7 @@ struct TenantDraft {
 /// What a task's table says.
 struct TaskDraft {
     name: At<String>,
-    share: f64,
+    declared: DeclaredTask,
     task: Task,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn read(mut table: Table<'_>, name: &str) -> Option<Workload> {
     for (name, _) in world_classes.iter().flatten() {
         classes.index(name);
     }
-    let aligned = |shares: &[(String, f64)], names: &mut Names| {
+    let spread = |shares: &[(String, f64)], names: &mut Names| {
         let mut all = vec![0.0; names.0.len()];
         for (name, share) in shares {
             let index = usize::from(names.index(name));
@@ -99,8 +99,29 @@ pub(crate) fn read(mut table: Table<'_>, name: &str) -> Option<Workload> {
                 *slot = *share;
             }
         }
-        Shares::new(&all)
+        all
     };
+    let aligned = |shares: &[(String, f64)], names: &mut Names| Shares::new(&spread(shares, names));
+    // How often each language occurs over all tenants; without one, last.
+    let mut language_weights = vec![0.0; languages.0.len() + 1];
+    let mut speakers: Vec<(f64, Option<&Vec<_>>)> = tenants
+        .iter()
+        .map(|(_, draft)| (draft.share, draft.languages.as_ref()))
+        .collect();
+    if speakers.is_empty() {
+        speakers.push((1.0, None));
+    }
+    for (share, own) in speakers {
+        match own.or(world_languages.as_ref()) {
+            Some(shares) => {
+                let shares = spread(shares, &mut languages);
+                for (weight, language) in language_weights.iter_mut().zip(shares) {
+                    *weight += share * language;
+                }
+            }
+            None => language_weights[languages.0.len()] += share,
+        }
+    }
     let data_class_shares = world_classes
         .as_ref()
         .map(|shares| aligned(shares, &mut classes));
@@ -131,11 +152,16 @@ pub(crate) fn read(mut table: Table<'_>, name: &str) -> Option<Workload> {
     }
     table.finish();
 
-    let shares: Vec<f64> = tasks.iter().map(|draft| draft.share).collect();
-    let (task_names, tasks): (Vec<String>, Vec<Task>) = tasks
-        .into_iter()
-        .map(|draft| (draft.name.value, draft.task))
-        .unzip();
+    let shares: Vec<f64> = tasks.iter().map(|draft| draft.declared.share).collect();
+    let mut task_names = Vec::with_capacity(tasks.len());
+    let mut declared_tasks = Vec::with_capacity(tasks.len());
+    let mut compiled = Vec::with_capacity(tasks.len());
+    for draft in tasks {
+        task_names.push(draft.name.value);
+        declared_tasks.push(draft.declared);
+        compiled.push(draft.task);
+    }
+    let tasks = compiled;
     let (route_names, routes): (Vec<String>, Vec<Answers>) = routes.into_iter().unzip();
     let example_pages = task_names
         .iter()
@@ -163,6 +189,10 @@ pub(crate) fn read(mut table: Table<'_>, name: &str) -> Option<Workload> {
         routes,
         normal: Quantiles::normal(),
         example_pages,
+        declared: Declared {
+            tasks: declared_tasks,
+            languages: language_weights,
+        },
     };
     Some(Workload {
         name: name.to_owned(),
@@ -224,7 +254,7 @@ fn read_tasks(table: &mut Table<'_>, slope: f64) -> Vec<TaskDraft> {
         .filter_map(|(name, value)| read_task(name, value.table()?, slope))
         .collect();
     if tasks.len() == entries.len() {
-        check_sum(&value, tasks.iter().map(|draft| draft.share));
+        check_sum(&value, tasks.iter().map(|draft| draft.declared.share));
     }
     tasks
 }
@@ -233,7 +263,8 @@ fn read_task(name: &At<String>, mut table: Table<'_>, slope: f64) -> Option<Task
     let share = table.require("share").and_then(|value| value.probability());
     let difficulty = table
         .require("difficulty")
-        .and_then(|value| read_difficulty(&value, slope));
+        .and_then(|value| read_difficulty(&value))
+        .unwrap_or(DifficultyLaw::Fixed(0.0));
     let tokens = table.require("tokens").and_then(|value| value.table());
     let (mut input, mut output, mut output_cap) = (None, None, Tokens::UNKNOWN);
     if let Some(mut tokens) = tokens {
@@ -251,16 +282,23 @@ fn read_task(name: &At<String>, mut table: Table<'_>, slope: f64) -> Option<Task
         None => Some(Probability::ZERO),
     };
     table.finish();
+    let input = input.unwrap_or(TokenLaw::Fixed(0.0));
+    let output = output.unwrap_or(TokenLaw::Fixed(0.0));
     // A task that is half right still has a name for the skills to refer to.
     Some(TaskDraft {
         name: name.clone(),
-        share: share.unwrap_or_default().get(),
         task: Task {
-            difficulty: difficulty.unwrap_or(Difficulty::Drawn(Variate::Fixed(0.0))),
-            input: Count::new(input.unwrap_or(Variate::Fixed(0.0))),
-            output: Count::new(output.unwrap_or(Variate::Fixed(0.0))),
+            difficulty: difficulty.compile(slope),
+            input: Count::new(input.variate()),
+            output: Count::new(output.variate()),
             output_cap,
             tools: tools.unwrap_or_default(),
+        },
+        declared: DeclaredTask {
+            share: share.unwrap_or_default().get(),
+            difficulty,
+            input,
+            output,
         },
     })
 }
@@ -300,7 +338,7 @@ fn pair<'t>(value: &Value<'t>, what: &str) -> Option<[Value<'t>; 2]> {
     pair
 }
 
-fn read_difficulty(value: &Value<'_>, slope: f64) -> Option<Difficulty> {
+fn read_difficulty(value: &Value<'_>) -> Option<DifficultyLaw> {
     let (kind, inner) = one_kind(value, &["beta", "uniform", "fixed"])?;
     match kind {
         "beta" => {
@@ -309,30 +347,20 @@ fn read_difficulty(value: &Value<'_>, slope: f64) -> Option<Difficulty> {
                 a.number_in(SHAPE_MIN, SHAPE_MAX),
                 b.number_in(SHAPE_MIN, SHAPE_MAX),
             );
-            let (a, b) = (a?, b?);
-            let value = Quantiles::beta(a, b);
-            // Of the same shapes, so they have the same cells.
-            let twin = (slope <= TABLE_SLOPE_MAX)
-                .then(|| Twin::new(&value, &Quantiles::beta_odds(a, b, slope)))
-                .flatten();
-            Some(match twin {
-                Some(tables) => Difficulty::Tables(tables),
-                None => Difficulty::Drawn(Variate::Table(value)),
-            })
+            Some(DifficultyLaw::Beta { a: a?, b: b? })
         }
         "uniform" => {
             let [low, high] = pair(&inner, "low and high")?;
             let (low, high) = (low.number_in(0.0, 1.0), high.number_in(0.0, 1.0));
-            read_uniform(&inner, low?, high?).map(Difficulty::Drawn)
+            let (low, high) = rising(&inner, low?, high?)?;
+            Some(DifficultyLaw::Uniform { low, high })
         }
-        _ => {
-            let fixed = inner.number_in(0.0, 1.0)?;
-            Some(Difficulty::Drawn(Variate::Fixed(fixed)))
-        }
+        _ => inner.number_in(0.0, 1.0).map(DifficultyLaw::Fixed),
     }
 }
 
-fn read_uniform(value: &Value<'_>, low: f64, high: f64) -> Option<Variate> {
+/// Two numbers that do not fall.
+fn rising(value: &Value<'_>, low: f64, high: f64) -> Option<(f64, f64)> {
     if low > high {
         value.error(format!(
             "`{}` must rise, but {low} is above {high}",
@@ -340,18 +368,15 @@ fn read_uniform(value: &Value<'_>, low: f64, high: f64) -> Option<Variate> {
         ));
         return None;
     }
-    Some(Variate::Uniform {
-        low,
-        width: high - low,
-    })
+    Some((low, high))
 }
 
 /// A number of tokens: a whole number, or a distribution. Mixtures do not nest.
-fn read_tokens(value: &Value<'_>, mixtures: bool) -> Option<Variate> {
+fn read_tokens(value: &Value<'_>, mixtures: bool) -> Option<TokenLaw> {
     let count = |value: &Value<'_>| {
         value
             .integer_in(0, TOKENS_MAX)
-            .map(|count| Variate::Fixed(count as f64))
+            .map(|count| TokenLaw::Fixed(count as f64))
     };
     if value.is_number() {
         return count(value);
@@ -372,16 +397,17 @@ fn read_tokens(value: &Value<'_>, mixtures: bool) -> Option<Variate> {
     read_token_kind(kind, &inner)
 }
 
-fn read_token_kind(kind: &str, inner: &Value<'_>) -> Option<Variate> {
+fn read_token_kind(kind: &str, inner: &Value<'_>) -> Option<TokenLaw> {
     let most = TOKENS_MAX as f64;
     match kind {
         "fixed" => inner
             .integer_in(0, TOKENS_MAX)
-            .map(|count| Variate::Fixed(count as f64)),
+            .map(|count| TokenLaw::Fixed(count as f64)),
         "uniform" => {
             let [low, high] = pair(inner, "low and high")?;
             let (low, high) = (low.number_in(0.0, most), high.number_in(0.0, most));
-            read_uniform(inner, low?, high?)
+            let (low, high) = rising(inner, low?, high?)?;
+            Some(TokenLaw::Uniform { low, high })
         }
         "lognormal" => {
             let mut table = inner.table()?;
@@ -401,16 +427,16 @@ fn read_token_kind(kind: &str, inner: &Value<'_>) -> Option<Variate> {
                 return None;
             }
             Some(if p95 == p50 {
-                Variate::Fixed(p50)
+                TokenLaw::Fixed(p50)
             } else {
-                Variate::Table(Quantiles::lognormal(p50, p95))
+                TokenLaw::Lognormal { p50, p95 }
             })
         }
         _ => read_mixture(inner),
     }
 }
 
-fn read_mixture(value: &Value<'_>) -> Option<Variate> {
+fn read_mixture(value: &Value<'_>) -> Option<TokenLaw> {
     let items = value.list()?;
     if items.is_empty() || items.len() > 100 {
         value.error(format!("`{}` must have 1 to 100 parts", value.path()));
@@ -430,7 +456,7 @@ fn read_mixture(value: &Value<'_>) -> Option<Variate> {
             .filter_map(|kind| Some((*kind, table.get(kind)?)))
             .collect();
         table.finish();
-        let variate = match (found.pop(), found.is_empty()) {
+        let law = match (found.pop(), found.is_empty()) {
             (Some((kind, inner)), true) => read_token_kind(kind, &inner),
             _ => {
                 item.error(format!(
@@ -441,8 +467,8 @@ fn read_mixture(value: &Value<'_>) -> Option<Variate> {
                 None
             }
         };
-        if let (Some(weight), Some(variate)) = (weight, variate) {
-            parts.push((weight.get(), variate));
+        if let (Some(weight), Some(law)) = (weight, law) {
+            parts.push((weight.get(), law));
         }
     }
     if parts.len() < items.len() {
@@ -456,7 +482,7 @@ fn read_mixture(value: &Value<'_>) -> Option<Variate> {
         ));
         return None;
     }
-    Some(Variate::mixture(parts))
+    Some(TokenLaw::Mixture(parts))
 }
 
 fn read_tenants(table: &mut Table<'_>) -> Vec<(String, TenantDraft)> {

@@ -127,6 +127,7 @@ pub(crate) fn run_staged(
         baseline: None,
         controls: true,
         stage,
+        cluster: None,
     };
     let mut warnings = Diagnostics::default();
     match sim::run(&experiment, &mut warnings, &|_| {}, &AtomicBool::new(false)) {

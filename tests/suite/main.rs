@@ -2,6 +2,7 @@
 
 mod abreast;
 mod bad_input;
+mod canary;
 mod command_line;
 mod explain_and_check;
 mod fidelity;
@@ -11,6 +12,8 @@ mod judges;
 mod lesson;
 #[cfg(feature = "live")]
 mod live;
+mod off_policy;
+mod population;
 mod program;
 mod readme;
 mod reference_statistics;

@@ -265,6 +265,7 @@ fn every_mistake_in_the_options_is_reported_at_once() {
         volume: Some(-1.0),
         require: vec!["acuracy>=0.9".to_owned(), "accuracy>0.9".to_owned()],
         minimize: Some("usd".to_owned()),
+        ..Options::default()
     };
     let errors = findings(&two_routes(), &options, Manifest::default()).expect_err("mistakes");
     assert_eq!(errors.len(), 7, "{errors:#?}");

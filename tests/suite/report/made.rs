@@ -131,13 +131,16 @@ pub(crate) fn experiment(
                 unavailable: None,
                 tallies: vec![tally(all, routes.len())],
                 traces: Vec::new(),
+                rollouts: Vec::new(),
                 pairs: baselines
                     .iter()
                     .map(|&b| vec![pair(all, &contestants[b].2)])
                     .collect(),
+                clusters: Vec::new(),
             })
             .collect(),
         baselines,
+        cluster: None,
         notes: Vec::new(),
     }
 }

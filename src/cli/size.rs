@@ -1,0 +1,25 @@
+//! `size`: how many examples, pairs or requests it takes to be sure.
+
+use std::ffi::OsString;
+
+use super::Exit;
+use super::screen::Screen;
+use super::size_shadow;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Mirrored pairs to promote a candidate, exactly: chance for each n, n for a chance, cost and days.
+    Shadow(Box<size_shadow::Arguments>),
+}
+
+pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Screen) -> Exit {
+    match &arguments.what {
+        What::Shadow(shadow) => size_shadow::run(shadow, command_line, screen),
+    }
+}

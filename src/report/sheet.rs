@@ -1,0 +1,109 @@
+//! Documents that are not comparisons: plans and sizes, as table, Markdown, CSV or JSON.
+//!
+//! A [`Sheet`] is to `size` what `Findings` is to `compare`: everything that is printed is in it, and
+//! rendering computes nothing. The table and Markdown are for people; JSON holds the same numbers in
+//! full, and CSV its records, one per line.
+
+use serde_json::{Map, Value, json};
+
+use super::Manifest;
+use super::layout::{Block, Column};
+use super::{json as shape, markdown, table};
+
+/// Names of the formats a sheet can be written in.
+pub const SHEET_FORMATS: [&str; 4] = ["table", "markdown", "csv", "json"];
+
+/// A document of its own kind.
+pub struct Sheet {
+    /// Name and version of the JSON's shape, such as `routelab.size-shadow/1`.
+    pub schema: &'static str,
+    /// What was computed, in one line.
+    pub title: String,
+    /// Grids, in reading order.
+    pub(super) blocks: Vec<Block>,
+    /// The one sentence to take away.
+    pub summary: String,
+    /// What has to be known to read the numbers.
+    pub notes: Vec<String>,
+    /// Everything, in full precision; unknown numbers are `null`.
+    pub facts: Map<String, Value>,
+    /// The records of the CSV file: flat, each with the same keys as the first.
+    pub records: Vec<Map<String, Value>>,
+}
+
+impl std::fmt::Debug for Sheet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sheet")
+            .field("schema", &self.schema)
+            .field("title", &self.title)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sheet {
+    /// The document in one of [`SHEET_FORMATS`]; `None` if there is no such format.
+    #[must_use]
+    pub fn render(&self, format: &str, manifest: &Manifest) -> Option<String> {
+        Some(match format {
+            "table" => table::text(&self.title, &self.blocks, &self.summary, &self.notes),
+            "markdown" => markdown::text(&self.title, &self.blocks, &self.summary, &self.notes),
+            "csv" => self.csv(),
+            "json" => self.json(manifest),
+            _ => return None,
+        })
+    }
+
+    fn json(&self, manifest: &Manifest) -> String {
+        let mut object = Map::new();
+        object.insert("schema".to_owned(), json!(self.schema));
+        object.insert(
+            "manifest".to_owned(),
+            json!({
+                "version": manifest.version,
+                "seed": manifest.seed,
+                "inputs": manifest.inputs,
+                "command": manifest.command,
+            }),
+        );
+        object.extend(self.facts.clone());
+        object.insert("summary".to_owned(), json!(self.summary));
+        object.insert("notes".to_owned(), json!(self.notes));
+        shape::pretty(&Value::Object(object))
+    }
+
+    /// RFC 4180, with a header; an unknown number is an empty field.
+    fn csv(&self) -> String {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let keys: Vec<&String> = self
+            .records
+            .first()
+            .map(|r| r.keys().collect())
+            .unwrap_or_default();
+        // Writing to memory does not fail.
+        let _ = writer.write_record(&keys);
+        for record in &self.records {
+            let fields = keys.iter().map(|key| match record.get(*key) {
+                None | Some(Value::Null) => String::new(),
+                Some(Value::String(text)) => super::csv::guarded(text),
+                Some(other) => other.to_string(),
+            });
+            let _ = writer.write_record(fields);
+        }
+        String::from_utf8_lossy(&writer.into_inner().unwrap_or_default()).into_owned()
+    }
+}
+
+/// A grid from titles (and whether they stand on the right) and rows of cells.
+pub(super) fn block(heading: String, titles: &[(&str, bool)], rows: Vec<Vec<String>>) -> Block {
+    Block {
+        heading,
+        columns: titles
+            .iter()
+            .map(|&(title, right)| Column {
+                title: title.to_owned(),
+                right,
+            })
+            .collect(),
+        lines: rows.into_iter().map(super::layout::Line::Cells).collect(),
+    }
+}
