@@ -178,7 +178,7 @@ fn unserved(total: &Tally, pooling: &Pooling) -> Option<String> {
 pub(super) fn of_family(family: u64, alpha: f64) -> Option<String> {
     (family > 1).then(|| {
         format!(
-            "verdicts are by Holm over {family} policies at one-sided alpha {alpha}: the chance that any of them is called non-inferior wrongly is at most that, and so is the chance that any is called inferior wrongly; intervals are for one policy each, controls are not part of it"
+            "Holm over {family} policies at one-sided alpha {alpha}, for non-inferior and for inferior separately: the chance of even one wrong verdict of a kind is at most that; intervals are for one policy each, and controls are not counted"
         )
     })
 }

@@ -321,7 +321,7 @@ impl ShadowPlan {
             })
             .collect();
         let peeked = match self.peek {
-            Some(looks) => peeking::peeked(looks, &truths, &seen, graded),
+            Some(looks) => peeking::peeked(looks, &self.rules, &truths, &seen, graded),
             None => Vec::new(),
         };
         ShadowSizing {

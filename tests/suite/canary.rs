@@ -58,6 +58,7 @@ fn simulate(
         baseline: None,
         controls: false,
         stage,
+        cluster: None,
     };
     let mut warnings = Diagnostics::default();
     let ran = sim::run(&experiment, &mut warnings, &|_| {}, &AtomicBool::new(false));

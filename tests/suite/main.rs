@@ -4,6 +4,7 @@ mod abreast;
 mod bad_input;
 mod canary;
 mod command_line;
+mod evidence;
 mod explain_and_check;
 mod fidelity;
 mod given;

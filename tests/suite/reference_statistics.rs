@@ -4,9 +4,8 @@
 //! computes is a failure, not a value passed over. `ROUTELAB_REFERENCE_STATISTICS=FILE` takes another
 //! file of the same schema, so that anybody can check vectors of their own.
 
-pub(crate) mod eval;
-mod evidence;
-
+mod eval;
+pub(crate) mod evidence;
 mod pairs;
 mod population;
 mod sequential;
