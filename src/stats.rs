@@ -52,7 +52,8 @@ pub use confidence_sequence::{
 pub use copula::Copula;
 pub use eprocess::{MixtureE, STAKES};
 pub use eval_size::{
-    Bar, CheapestPassing, EvalCell, EvalOutlook, EvalSize, SequentialEval, indifference_zone,
+    Bar, CheapestPassing, EvalCell, EvalOutlook, EvalSize, MeasuredOption, SequentialEval,
+    indifference_zone,
 };
 pub use front::{HalfWidths, Resampled, UnitSums};
 pub use grader::Grader;

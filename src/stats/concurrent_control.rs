@@ -105,7 +105,7 @@ pub struct CanaryCost {
     pub canary_requests: f64,
     /// Expected requests of the whole traffic of the tested kind meanwhile: the delay.
     pub requests: f64,
-    /// Expected wrong answers beyond the baseline's: E[n]·(p − p₀). It does not depend on the share,
+    /// Expected wrong answers beyond the baseline's: E N·(p − p₀). It does not depend on the share,
     /// which only sets the delay.
     pub harm: f64,
 }

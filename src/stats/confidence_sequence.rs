@@ -23,8 +23,8 @@ pub(super) fn is_level(alpha: f64) -> bool {
 /// The mixture variance ρ with which the two-sided normal mixture bound is near its tightest where the
 /// variance process is `v_opt`: ρ = v/(2·ln(1/α) + ln(1 + 2·ln(1/α))).
 ///
-/// `None` unless v_opt is positive and finite and 0 < alpha_opt < 1. Source: HRMS, equation (14) and
-/// section 3.5, where the root of a Lambert W is approximated so.
+/// `None` unless v_opt is positive and finite and 0 < alpha_opt < 1. Source: HRMS,
+/// where the root of a Lambert W is approximated so.
 #[must_use]
 pub fn normal_mixture_rho(v_opt: f64, alpha_opt: f64) -> Option<f64> {
     let twice = -2.0 * libm::log(alpha_opt);

@@ -11,7 +11,7 @@
 
 use super::binomial::{binomial_lower, binomial_upper};
 use super::sprt::Sprt;
-use super::stream_test::{OperatingCharacteristics, StreamTest, operating_characteristics};
+use super::stream_test::{StreamSteps, StreamTest};
 
 /// A share that must be reached, in whole millionths, so that equality is decided in integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,13 +72,25 @@ pub struct EvalSize {
     pub settled: u64,
 }
 
+/// What a sequential test does on one option.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeasuredOption {
+    /// Chance that it passes.
+    pub passes: f64,
+    /// Expected labelled examples.
+    pub labels: f64,
+    /// Chance that the test is broken off at the cap, and the score there decides.
+    pub capped: f64,
+}
+
 /// What measuring options one after the other by a sequential test comes to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SequentialEval {
     /// Chance that each option is picked.
     pub picks: Vec<f64>,
-    /// What the test does on each option that is measured: all but a fallback that comes last.
-    pub tests: Vec<OperatingCharacteristics>,
+    /// What the test does on each option that is measured, all but a fallback that comes last: if it
+    /// comes to it, that is if those before it failed.
+    pub measured: Vec<MeasuredOption>,
     /// Expected labelled examples in all: an option is measured only if those before it failed.
     pub labels: f64,
 }
@@ -191,9 +203,9 @@ impl CheapestPassing {
 
     /// The chances and the expected labels when the options are measured from the cheapest on, each
     /// until `test` decides, at most `cap` examples, and measuring ends with the first that passes.
-    /// H1 is "reaches the bar"; what is undecided at the cap has not passed.
+    /// H1 is "reaches the bar"; what is undecided at the cap passes if its score there reaches it.
     ///
-    /// `None` for accuracies as for [`CheapestPassing::oracle`].
+    /// `None` for a cap of 0, and for accuracies as for [`CheapestPassing::oracle`].
     #[must_use]
     pub fn sequential(
         &self,
@@ -201,12 +213,12 @@ impl CheapestPassing {
         test: &impl StreamTest,
         cap: u64,
     ) -> Option<SequentialEval> {
-        if !self.fits(accuracies) {
+        if cap == 0 || !self.fits(accuracies) {
             return None;
         }
         let mut found = SequentialEval {
             picks: vec![0.0; accuracies.len()],
-            tests: Vec::with_capacity(accuracies.len()),
+            measured: Vec::with_capacity(accuracies.len()),
             labels: 0.0,
         };
         let mut rest = 1.0;
@@ -214,11 +226,26 @@ impl CheapestPassing {
             if self.is_free(i, accuracies) {
                 break;
             }
-            let test = operating_characteristics(test, accuracy, Some(cap))?;
-            found.picks[i] = rest * test.accept_h1;
-            found.labels += rest * test.expected_n;
-            rest *= test.accept_h0 + test.undecided;
-            found.tests.push(test);
+            let mut steps = StreamSteps::new(test, accuracy, Some(cap))?;
+            let (mut passes, mut fails, mut labels, mut capped) = (0.0, 0.0, 0.0, 1.0);
+            for step in steps.by_ref() {
+                labels += capped;
+                passes += step.accept_h1;
+                fails += step.accept_h0;
+                capped = step.undecided;
+            }
+            // What would fail is summed as well: its complement would lose its digits.
+            let reached = steps.undecided_with(self.bar.least_right(cap));
+            passes += reached;
+            fails += (capped - reached).max(0.0);
+            found.picks[i] = rest * passes;
+            found.labels += rest * labels;
+            rest *= fails;
+            found.measured.push(MeasuredOption {
+                passes,
+                labels,
+                capped,
+            });
         }
         found.picks[self.fallback] += rest;
         Some(found)
@@ -517,8 +544,14 @@ mod tests {
         let far = rule.sequential(&[0.3, 0.4, 0.99], &test, 5000).unwrap();
         let near = rule.sequential(&[0.3, 0.87, 0.99], &test, 5000).unwrap();
         assert!(far.labels < 60.0 && near.labels > 200.0, "{far:?} {near:?}");
-        assert!(far.picks[2] > 0.999 && far.tests.len() == 2);
+        assert!(far.picks[2] > 0.999 && far.measured.len() == 2);
         assert!((near.picks.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        // Broken off at the first example, the score decides alone.
+        let one = rule.sequential(&[0.3, 0.87, 0.99], &test, 1).unwrap();
+        assert_eq!(one.measured[0].capped, 1.0);
+        assert!((one.picks[0] - 0.3).abs() < 1e-15 && (one.picks[1] - 0.7 * 0.87).abs() < 1e-15);
+        assert!((one.labels - 1.7).abs() < 1e-15);
+        assert_eq!(rule.sequential(&[0.3, 0.87, 0.99], &test, 0), None);
         // Without an alternative to name it takes more labels, and errs less.
         let sequence = BernoulliSequence::new(0.05, 300.0, 0.05).unwrap();
         let free = BernoulliMixture::new(sequence, 0.88).unwrap();

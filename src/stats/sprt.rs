@@ -279,7 +279,7 @@ mod tests {
             p0 in 0.02_f64..0.6, gap in 0.05_f64..0.35, alpha in 0.001_f64..0.3,
             beta in 0.001_f64..0.3,
         ) {
-            // α'/(1 − β') ≤ α/(1 − β) and β'/(1 − α') ≤ β/(1 − α): Wald 1945, equations 3.12 and 3.13.
+            // α'/(1 − β') ≤ α/(1 − β) and β'/(1 − α') ≤ β/(1 − α): Wald 1945, section 3.
             let sprt = Sprt::new(p0, p0 + gap, alpha, beta).unwrap();
             let well = sprt.operating_characteristics(p0, None).unwrap();
             let bad = sprt.operating_characteristics(p0 + gap, None).unwrap();

@@ -153,6 +153,13 @@ impl<'a, T: StreamTest> StreamSteps<'a, T> {
         })
     }
 
+    /// The chance that nothing is decided yet and there were at least so many hits.
+    #[must_use]
+    pub fn undecided_with(&self, hits: u64) -> f64 {
+        let skip = usize::try_from(hits.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        self.mass.iter().skip(skip).sum()
+    }
+
     /// Whether the rest shows in no figure: in neither chance, however small, nor in their sum.
     fn is_over(&self) -> bool {
         let negligible = 1e-17 * self.decided.0.min(self.decided.1);
@@ -249,6 +256,25 @@ mod tests {
         );
         assert_eq!(n_until_h1(&test, 0.3, 0.5, None), Some(4));
         assert_eq!(n_until_h1(&test, 0.0, 0.5, None), None);
+    }
+
+    #[test]
+    fn what_is_undecided_is_known_by_hits() {
+        let test = Fixed { n: 9, least: 3 };
+        let mut steps = StreamSteps::new(&test, 0.25, Some(4)).unwrap();
+        assert_eq!(steps.by_ref().count(), 4);
+        for (hits, chance) in [
+            (0, 1.0),
+            (3, 13.0 / 256.0),
+            (4, 1.0 / 256.0),
+            (5, 0.0),
+            (u64::MAX, 0.0),
+        ] {
+            assert!(
+                (steps.undecided_with(hits) - chance).abs() < 1e-15,
+                "{hits}"
+            );
+        }
     }
 
     #[test]

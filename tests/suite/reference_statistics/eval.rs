@@ -75,8 +75,19 @@ impl World {
         self.order.iter().map(|route| of(*route)).collect()
     }
 
+    /// Chances that a labelled example is answered right. The lesson's examples are all of usual
+    /// length: none is too long for a route.
+    fn skills(&self, task: usize) -> Vec<f64> {
+        self.each(|route| self.population.tasks[task].routes[route].right)
+    }
+
+    /// Shares of right answers in traffic, where a request too long for its route is answered wrong.
     fn accuracies(&self, task: usize) -> Vec<f64> {
         self.each(|route| self.population.tasks[task].routes[route].accuracy())
+    }
+
+    fn oracle(&self, task: usize) -> usize {
+        self.rule.oracle(&self.skills(task)).unwrap()
     }
 
     fn usd_per_1k(&self, task: usize) -> Vec<f64> {
@@ -152,7 +163,7 @@ fn eval_driven(vectors: &Vectors<'_>, family: &Value, check: &mut Check) {
             };
             for (target, want) in cells.as_object().unwrap() {
                 let size = world.rule.examples_needed(
-                    &world.accuracies(task),
+                    &world.skills(task),
                     target.parse().unwrap(),
                     EXAMPLES_MAX,
                 );
@@ -183,7 +194,7 @@ fn fixed_number(
         |of: &dyn Fn(usize) -> Vec<f64>| -> Vec<Vec<f64>> { tasks.clone().map(of).collect() };
     let accuracies = of_tasks(&|task| world.accuracies(task));
     let usd_per_1k = of_tasks(&|task| world.usd_per_1k(task));
-    let picks = of_tasks(&|task| world.rule.picks(n, &accuracies[task]).unwrap());
+    let picks = of_tasks(&|task| world.rule.picks(n, &world.skills(task)).unwrap());
     let outlook = |whole: bool, accuracy: &[Vec<f64>], cost: &[Vec<f64>]| {
         let cell = |task: usize| EvalCell {
             // What is recorded is already by request of all tasks.
@@ -193,7 +204,7 @@ fn fixed_number(
                 world.population.tasks[task].share
             },
             picks: &picks[task],
-            oracle: world.rule.oracle(&accuracies[task]).unwrap(),
+            oracle: world.oracle(task),
             accuracy: &accuracy[task],
             cost: &cost[task],
         };
@@ -243,15 +254,10 @@ fn eval_sequential_sprt(vectors: &Vectors<'_>, family: &Value, check: &mut Check
     let world = World::shipped();
     let of = |task: usize, zone: f64| -> SequentialEval {
         let test = indifference_zone(world.rule.bar, zone, ERROR, ERROR).unwrap();
-        let accuracies = world.accuracies(task);
-        world
-            .rule
-            .sequential(&accuracies, &test, LABELS_MAX)
-            .unwrap()
+        let skills = world.skills(task);
+        world.rule.sequential(&skills, &test, LABELS_MAX).unwrap()
     };
-    let right = |task: usize, found: &SequentialEval| {
-        found.picks[world.rule.oracle(&world.accuracies(task)).unwrap()]
-    };
+    let right = |task: usize, found: &SequentialEval| found.picks[world.oracle(task)];
     for (key, cells) in family.as_object().unwrap() {
         let name = key.rsplit('|').next().unwrap_or(key);
         let (Some(zone), true) = (keyed(key, "eps"), key.starts_with("sprt|")) else {
@@ -289,11 +295,14 @@ fn eval_sequential_sprt(vectors: &Vectors<'_>, family: &Value, check: &mut Check
             match name.as_str() {
                 "P_oracle" => check.near(&what, right(task, &found), want, tolerance),
                 "E_labels" => check.near(&what, found.labels, want, tolerance),
-                route => match world.place(route).and_then(|place| found.tests.get(place)) {
-                    Some(test) => {
-                        check.near(&what, test.accept_h1, &want[0], tolerance);
-                        check.near(&what, test.expected_n, &want[1], tolerance);
-                        check.near(&what, test.undecided, &want[2], tolerance);
+                route => match world
+                    .place(route)
+                    .and_then(|place| found.measured.get(place))
+                {
+                    Some(option) => {
+                        check.near(&what, option.passes, &want[0], tolerance);
+                        check.near(&what, option.labels, &want[1], tolerance);
+                        check.near(&what, option.capped, &want[2], tolerance);
                     }
                     None => check.unknown(&what),
                 },
