@@ -25,6 +25,7 @@ mod rows;
 mod sample;
 mod shadow;
 mod sheet;
+mod size_eval;
 mod size_shadow;
 mod summary;
 mod sweep;
@@ -39,6 +40,7 @@ pub use rollouts::Rollouts;
 pub use rows::{Known, Mix, Row};
 pub use shadow::Shadow;
 pub use sheet::{SHEET_FORMATS, Sheet};
+pub use size_eval::size_eval;
 pub use size_shadow::size_shadow;
 pub use sweep::{
     Dominance, Dominator, Standing, Sweep, SweepOptions, SweepPoint, WorldResults, sweep,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use super::Exit;
 use super::screen::Screen;
-use super::size_shadow;
+use super::{size_eval, size_shadow};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -16,10 +16,13 @@ pub(super) struct Arguments {
 enum What {
     /// Mirrored pairs to promote a candidate, exactly: chance for each n, n for a chance, cost and days.
     Shadow(Box<size_shadow::Arguments>),
+    /// Labelled examples for each task and route to pick the right ones: exact chances, fixed or sequential.
+    Eval(Box<size_eval::Arguments>),
 }
 
 pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Screen) -> Exit {
     match &arguments.what {
         What::Shadow(shadow) => size_shadow::run(shadow, command_line, screen),
+        What::Eval(eval) => size_eval::run(eval, command_line, screen),
     }
 }

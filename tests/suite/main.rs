@@ -39,6 +39,7 @@ mod serve_limits;
 mod serve_requests;
 #[cfg(feature = "live")]
 mod served;
+mod size_eval;
 mod tidy;
 mod verifiers;
 mod wire_captured;
