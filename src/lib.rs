@@ -24,6 +24,7 @@
 //! | [`sim`] | every policy on the same requests, tallied in integers |
 //! | [`size`] | how many examples, pairs or requests a decision needs, computed before it is run |
 //! | [`stats`] | tallies in, estimates with intervals out |
+//! | [`sweep`] | one or two parameters over a range: which points there are, and what they need |
 //! | [`report`] | findings from results, and the renderers that write them down |
 //! | [`traffic`] | the record of one attempt: what was asked where, what came of it |
 //! | `live` | real calls through a policy, over sockets (feature `live`) |

@@ -362,10 +362,6 @@ fn shared_identities(experiment: &Experiment<'_>) -> Option<String> {
 
 /// The sums of each block, in order, and by contestant how far the candidate came that it lets in step by
 /// step.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "everything one replicate depends on, and how it is watched"
-)]
 fn run_field(
     world: &World<'_>,
     field: &Field,

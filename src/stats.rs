@@ -34,7 +34,6 @@ mod rule;
 mod sample_size;
 mod sprt;
 mod stream_test;
-mod tail;
 mod tally;
 mod type_one;
 mod unconditional;
@@ -55,7 +54,7 @@ pub use eprocess::{MixtureE, STAKES};
 pub use eval_size::{
     Bar, CheapestPassing, EvalCell, EvalOutlook, EvalSize, SequentialEval, indifference_zone,
 };
-pub use front::{HalfWidths, Position, Resampled, UnitSums, undominated};
+pub use front::{HalfWidths, Resampled, UnitSums};
 pub use grader::Grader;
 pub use group_sequential::{
     Sides, Spending, crossing_probabilities, naive_error, obrien_fleming_constant, pocock_constant,

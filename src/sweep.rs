@@ -61,22 +61,24 @@ impl Grid {
     ///
     /// What is wrong: no parameter, more than [`PARAMETERS_MAX`], more than [`POINTS_MAX`] combinations, or
     /// the same parameter twice.
-    pub fn new(parameters: Vec<Parameter>) -> Result<Self, Diagnostic> {
+    pub fn new(parameters: Vec<Parameter>) -> Result<Self, Box<Diagnostic>> {
         if parameters.is_empty() {
-            return Err(Diagnostic::error("there is nothing to vary"));
+            return Err(Diagnostic::error("there is nothing to vary").into());
         }
         if parameters.len() > PARAMETERS_MAX {
             return Err(Diagnostic::error(format!(
                 "at most {PARAMETERS_MAX} parameters can be varied at once, not {}",
                 parameters.len()
             ))
-            .help("run several sweeps; the traffic is the same in all of them if the seed is"));
+            .help("run several sweeps; the traffic is the same in all of them if the seed is")
+            .into());
         }
         if let [one, other] = parameters.as_slice()
             && one.is_same_key(other)
         {
             return Err(Diagnostic::error(format!("`{}` is varied twice", one.path))
-                .help("give all of its values in one list, separated by commas"));
+                .help("give all of its values in one list, separated by commas")
+                .into());
         }
         // No parameter has more than POINTS_MAX values, so the product fits.
         let count: usize = parameters.iter().map(|one| one.values.len()).product();
@@ -89,7 +91,8 @@ impl Grid {
                 "a sweep has at most {POINTS_MAX} points, not {} = {count}",
                 counts.join(" · ")
             ))
-            .help("take larger steps or shorter ranges"));
+            .help("take larger steps or shorter ranges")
+            .into());
         }
         let mut grid = Self {
             parameters,

@@ -352,13 +352,13 @@ impl Bench {
         for vary in &arguments.vary {
             match Parameter::parse(vary) {
                 Ok(parameter) => parameters.push(parameter),
-                Err(wrong) => found.push(wrong),
+                Err(wrong) => found.push(*wrong),
             }
         }
         if found.has_errors() {
             return Err(found);
         }
-        let grid = Grid::new(parameters).map_err(|wrong| Diagnostics(vec![wrong]))?;
+        let grid = Grid::new(parameters).map_err(|wrong| Diagnostics(vec![*wrong]))?;
         let varied = |scope| grid.parameters.iter().any(|one| one.scope == scope);
         if let (true, Some(margin)) = (varied(Scope::Margin), arguments.margin) {
             return Err(Diagnostics(vec![
@@ -421,7 +421,7 @@ impl Bench {
             let spot = file.map(|file| Spot::find(file, parameter)).transpose();
             match spot {
                 Ok(spot) => bench.spots.push(spot),
-                Err(wrong) => found.push(wrong),
+                Err(wrong) => found.push(*wrong),
             }
         }
         if found.has_errors() {

@@ -192,7 +192,8 @@ fn paired(findings: &Findings, entry: &Paired) -> Value {
     value
 }
 
-fn tails(tails: Tails) -> Value {
+/// Both p-values of a verdict.
+pub(super) fn tails(tails: Tails) -> Value {
     json!({ "noninferior": tails.noninferior, "inferior": tails.inferior })
 }
 

@@ -420,8 +420,8 @@ fn beyond<'a>(area: &Area<'a>, outside: &[&Standing]) -> Drawn<'a> {
         more => format!(" and {more} more"),
     };
     let text = format!("beyond the frame: {}{more}", texts[..shown].join(", "));
-    let at = (FRAME.2, HEIGHT - 20);
-    write(area, &text, at, (11, REFERENCE, HPos::Right, VPos::Top))
+    let at = (FRAME.0, 64);
+    write(area, &text, at, (11, REFERENCE, HPos::Left, VPos::Top))
 }
 
 /// A text from outside, short enough and harmless.

@@ -13,13 +13,12 @@ use super::notes;
 use super::rows::{self, Row};
 use super::sample::{Pooling, draws_once};
 use crate::sim::{Blocks, Contestant, Results};
-use crate::stats::{Estimate, HalfWidths, Limits, Resampled, Tally, UnitSums};
+use crate::stats::bootstrap::REPLICATES;
+use crate::stats::{Bootstrap, Estimate, HalfWidths, Limits, Resampled, Rule, Tally, UnitSums};
 use crate::sweep::Grid;
 
 /// Units that requests are gathered into at most, before they are resampled.
 const UNITS_MAX: usize = 200;
-/// Draws of the bootstrap.
-const DRAWS: usize = 2000;
 /// Most alternatives of a world whose pairs are all compared.
 const PAIRED_MAX: usize = 50;
 
@@ -138,7 +137,7 @@ pub struct Sweep {
     /// How many of them there are.
     pub units: usize,
     /// Draws of the bootstrap.
-    pub draws: usize,
+    pub draws: u32,
     /// What has to be known to read the numbers.
     pub notes: Vec<String>,
 }
@@ -175,7 +174,11 @@ pub fn sweep(
     };
     let alternatives = Alternatives::of(grid, worlds);
     let units = gather(&alternatives, worlds);
-    let resampled = Resampled::new(&units.sums, DRAWS, options.seed);
+    let bootstrap = Bootstrap {
+        seed: options.seed,
+        replicates: REPLICATES,
+    };
+    let resampled = Resampled::new(&units.sums, &bootstrap);
     let swept: Vec<usize> = (0..alternatives.all.len())
         .filter(|&index| alternatives.all[index].policy.is_some())
         .collect();
@@ -203,7 +206,7 @@ pub fn sweep(
                 contestant,
                 &total,
                 &pooling(results, options.level),
-                (crate::stats::Rule::Tango, options.margin),
+                (Rule::Tango, options.margin),
             );
             row.policy.clone_from(&one.name);
             row
@@ -276,7 +279,7 @@ pub fn sweep(
         dominance,
         resampled: units.in_words,
         units: units.count,
-        draws: DRAWS,
+        draws: REPLICATES,
         notes: found_notes,
     })
 }
@@ -458,10 +461,7 @@ fn place(
             continue;
         };
         for &other in on.iter().chain(&references) {
-            if !resampled
-                .estimate(other)
-                .is_some_and(|at| at.dominates(&me))
-            {
+            if !resampled.estimate(other).is_some_and(|at| at.dominates(me)) {
                 continue;
             }
             let probability = resampled.dominates(other, member);

@@ -363,7 +363,7 @@ impl Sweep {
         } else if self.has_front() {
             notes.push(format!(
                 "on the front: no other point costs no more and is no less accurate; the share is of {} draws of {} with repetition, the same for all points",
-                whole(self.draws as u64),
+                whole(u64::from(self.draws)),
                 self.resampled
             ));
         }
@@ -373,8 +373,19 @@ impl Sweep {
                     .to_owned(),
             );
         }
-        if self.points.len() > 1 && self.baseline.is_some() {
-            notes.push("each verdict holds for its point alone; a point picked because it looks best deserves the limits that hold for all points at once (`band` in JSON and CSV), or a run with another seed".to_owned());
+        let family = self.grid.policies.len();
+        if family > 1 && self.baseline.is_some() {
+            let each = match (self.grid.worlds.len() > 1, self.has_margins()) {
+                (false, false) => "",
+                (true, false) => " of each world",
+                (false, true) => " at each margin",
+                (true, true) => " of each world at each margin",
+            };
+            notes.push(format!(
+                "verdicts are by Holm over the {} points{each} at one-sided alpha {}, so that the best of them may be picked; intervals are for one point each, and limits that hold for all points at once are in JSON and CSV (`band`)",
+                whole(family as u64),
+                self.alpha
+            ));
         }
         notes.extend(self.notes.iter().cloned());
         notes
@@ -468,6 +479,9 @@ impl Sweep {
                 "margin": point.margin,
                 "alpha": self.alpha,
                 "verdict": paired.verdict.word(),
+                "p": paired.p.map(super::json::tails),
+                "p_holm": paired.p_holm.map(super::json::tails),
+                "family": self.grid.policies.len(),
             })
         });
         let mut fact = Map::new();

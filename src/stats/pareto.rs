@@ -32,10 +32,26 @@ impl Point {
 /// Which points nobody dominates. Of equal points all are on the front; one with a NaN is not.
 #[must_use]
 pub fn front(points: &[Point]) -> Vec<bool> {
-    points
-        .iter()
-        .map(|point| point.is_known() && !points.iter().any(|other| other.dominates(*point)))
-        .collect()
+    let mut order: Vec<usize> = (0..points.len())
+        .filter(|&index| points[index].is_known())
+        .collect();
+    // Cheapest first, the best of equally cheap ones before the others: whoever is not better than all
+    // before it is dominated. Adding 0.0 makes one zero of both.
+    order.sort_by(|&a, &b| {
+        let (a, b) = (points[a], points[b]);
+        let costs = (a.cost + 0.0).total_cmp(&(b.cost + 0.0));
+        costs.then((b.accuracy + 0.0).total_cmp(&(a.accuracy + 0.0)))
+    });
+    let mut on = vec![false; points.len()];
+    let mut best: Option<Point> = None;
+    for index in order {
+        let point = points[index];
+        if best.is_none_or(|best| point.accuracy > best.accuracy || point == best) {
+            on[index] = true;
+            best = Some(point);
+        }
+    }
+    on
 }
 
 /// For each policy the share of the replicates in which it is on the front. `replicates[r][j]` is policy
@@ -142,6 +158,25 @@ mod tests {
         let unknown = [at(1.0, f64::NAN), at(2.0, 0.5)];
         assert_eq!(front(&unknown), [false, true]);
         assert!(front(&[]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn the_front_is_what_nobody_dominates(
+            grid in prop::collection::vec((0_u8..6, 0_u8..6), 0..24),
+        ) {
+            let value = |n: u8| match n {
+                0 => f64::NAN,
+                1 => -0.0,
+                2 => 0.0,
+                n => f64::from(n),
+            };
+            let points: Vec<Point> = grid.iter().map(|&(c, a)| at(value(c), value(a))).collect();
+            for (point, on) in points.iter().zip(front(&points)) {
+                let beaten = points.iter().any(|other| other.dominates(*point));
+                prop_assert_eq!(on, point.is_known() && !beaten);
+            }
+        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Parameter {
     /// # Errors
     ///
     /// What is wrong with the text.
-    pub fn parse(text: &str) -> Result<Self, Diagnostic> {
+    pub fn parse(text: &str) -> Result<Self, Box<Diagnostic>> {
         let (words, rest) = path(text).map_err(|why| {
             Diagnostic::error(format!("cannot read the parameter `{text}`: {why}")).help(
                 "write PATH=VALUES, such as `policy.cascade.verifier.simulated.accept_if_wrong=0:0.6:0.1` or `workload.synthetic.correlation=0,0.25,1`",
@@ -78,7 +78,8 @@ impl Parameter {
             return Err(Diagnostic::error(format!(
                 "parameter `{written}`: unknown file `{first}`"
             ))
-            .help(help));
+            .help(help)
+            .into());
         };
         let wrong =
             |message: String| Diagnostic::error(format!("parameter `{written}`: {message}"));
@@ -86,11 +87,12 @@ impl Parameter {
             // These tables are the catalogue's own.
             Scope::Catalogue => words,
             Scope::Margin if words.len() > 1 => {
-                return Err(wrong("the margin has no keys".to_owned()));
+                return Err(wrong("the margin has no keys".to_owned()).into());
             }
             Scope::Policy | Scope::Workload if words.len() == 1 => {
                 return Err(wrong("no key of the file is named".to_owned())
-                    .help(format!("go on with a dot: `{first}.TABLE.KEY`")));
+                    .help(format!("go on with a dot: `{first}.TABLE.KEY`"))
+                    .into());
             }
             Scope::Margin | Scope::Policy | Scope::Workload => words[1..].to_vec(),
         };
@@ -98,11 +100,11 @@ impl Parameter {
         for item in rest.split(',') {
             for value in expand(item.trim()).map_err(wrong)? {
                 if values.contains(&value) {
-                    return Err(wrong(format!("the value `{value}` is given twice")));
+                    return Err(wrong(format!("the value `{value}` is given twice")).into());
                 }
                 values.push(value);
                 if values.len() > POINTS_MAX {
-                    return Err(wrong(format!("a sweep has at most {POINTS_MAX} points")));
+                    return Err(wrong(format!("a sweep has at most {POINTS_MAX} points")).into());
                 }
             }
         }
@@ -111,7 +113,7 @@ impl Parameter {
                 if !value.parse::<f64>().is_ok_and(|m| (0.0..1.0).contains(&m)) {
                     return Err(wrong(format!(
                         "the margin must be a share from 0 to below 1, such as 0.03 for three points, not {value}"
-                    )));
+                    )).into());
                 }
             }
         }

@@ -22,7 +22,7 @@ impl Spot {
     /// # Errors
     ///
     /// There is no such key, with the nearest ones; or it holds a table or a list, with what is in it.
-    pub fn find(file: &Arc<SourceFile>, parameter: &Parameter) -> Result<Self, Diagnostic> {
+    pub fn find(file: &Arc<SourceFile>, parameter: &Parameter) -> Result<Self, Box<Diagnostic>> {
         // What cannot be parsed was reported when the file was read.
         let (root, _) = DeTable::parse_recoverable(&file.text);
         let prefix = match parameter.scope {
@@ -48,13 +48,23 @@ impl Spot {
             let help = match alike.as_slice() {
                 [one] => format!("did you mean `{one}`?"),
                 [_, ..] => format!("keys of that name: {}", describe_list(alike)),
-                [] => match nearest(&parameter.path, leaves.iter().map(String::as_str)) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!(
-                        "its keys: {}",
-                        describe_list(leaves.iter().map(String::as_str))
-                    ),
-                },
+                [] => {
+                    // Paths are long, so that nearly any two are alike: the key itself has to be.
+                    let ends = leaves.iter().filter_map(|leaf| leaf.rsplit('.').next());
+                    let near = nearest(last, ends);
+                    let near = near.and_then(|near| {
+                        leaves
+                            .iter()
+                            .find(|leaf| leaf.rsplit('.').next() == Some(near))
+                    });
+                    match near {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => format!(
+                            "its keys: {}",
+                            describe_list(leaves.iter().map(String::as_str))
+                        ),
+                    }
+                }
             };
             Diagnostic::error(format!(
                 "there is no `{}` to vary in this file",
@@ -68,7 +78,7 @@ impl Spot {
         };
         let mut words = parameter.words.iter();
         let Some(Word::Key(first)) = words.next() else {
-            return Err(absent());
+            return Err(absent().into());
         };
         let mut found = root.get_ref().get(first.as_str()).ok_or_else(absent)?;
         for word in words {
@@ -98,7 +108,8 @@ impl Spot {
             .help(format!(
                 "in it: {}",
                 describe_list(below.iter().map(String::as_str))
-            )));
+            ))
+            .into());
         }
         Ok(Self {
             span: found.span(),
@@ -184,7 +195,7 @@ mod tests {
 
     const POLICY: &str = "# kept\n[static]\ndefault = \"large\" # who else\ntask = { faq = 'small', \"my task\" = \"small\" }\n\n[[static.rule]]\ninput_tokens_min = 1_000\nweights = [0.5, 0.25]\nroute = \"\"\"\nlarge\"\"\"\non = true\n";
 
-    fn change(vary: &str) -> Result<String, Diagnostic> {
+    fn change(vary: &str) -> Result<String, Box<Diagnostic>> {
         let file = SourceFile::new("p.toml", POLICY);
         let parameter = Parameter::parse(vary)?;
         let spot = Spot::find(&file, &parameter)?;

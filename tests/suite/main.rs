@@ -39,7 +39,10 @@ mod serve_limits;
 mod serve_requests;
 #[cfg(feature = "live")]
 mod served;
+mod size_canary;
 mod size_eval;
+mod sweep;
+mod sweep_documents;
 mod tidy;
 mod verifiers;
 mod wire_captured;

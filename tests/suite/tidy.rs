@@ -67,7 +67,8 @@ pub(crate) const IMPORTS: &[(&str, &[&str])] = &[
             "sim",
         ],
     ),
-    ("report", &["units", "stats", "sim", "size"]),
+    ("sweep", &["source"]),
+    ("report", &["units", "stats", "sim", "size", "sweep"]),
 ];
 
 /// What only live calls and stand-ins on sockets may use.
