@@ -15,6 +15,7 @@ mod screen;
 mod serve;
 mod size;
 mod size_canary;
+mod size_eval;
 mod size_shadow;
 mod sweep;
 mod watched;

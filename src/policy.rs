@@ -258,6 +258,11 @@ pub trait Spec: Send + Sync + fmt::Debug {
     /// Names of routes the policy may send requests to, those of judges among them.
     fn routes(&self) -> Vec<RouteId>;
 
+    /// The bar that it holds labelled examples against, if that is how it picks routes.
+    fn bar(&self) -> Option<Bar> {
+        None
+    }
+
     /// What it means to do with so many requests and cannot be expected to get done.
     fn out_of_reach(&self, _requests: u64) -> Vec<Diagnostic> {
         Vec::new()
@@ -267,6 +272,24 @@ pub trait Spec: Send + Sync + fmt::Debug {
     fn verifiers(&self) -> Vec<&Verifier> {
         Vec::new()
     }
+}
+
+/// How a policy picks a route for each task by labelled examples: the cheapest whose mean grade reaches
+/// the target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// Least mean grade.
+    pub target: Score,
+    /// Labelled examples for each task and route.
+    pub examples: u64,
+    /// Who gets the task when no route reaches the target.
+    pub otherwise: RouteId,
+    /// The routes that may be picked; `None` for all of the catalogue.
+    pub routes: Option<Vec<RouteId>>,
+    /// Tasks whose route is fixed, so that they need no examples.
+    pub picks: Vec<(At<String>, RouteId)>,
+    /// Who is asked, in order, when the picked route cannot take a request or fails.
+    pub fallback: Vec<RouteId>,
 }
 
 /// What a policy is built for.

@@ -26,6 +26,7 @@ mod sample;
 mod shadow;
 mod sheet;
 mod size_canary;
+mod size_eval;
 mod size_shadow;
 mod summary;
 mod sweep;
@@ -41,6 +42,7 @@ pub use rows::{Known, Mix, Row};
 pub use shadow::Shadow;
 pub use sheet::{SHEET_FORMATS, Sheet};
 pub use size_canary::size_canary;
+pub use size_eval::size_eval;
 pub use size_shadow::size_shadow;
 pub use sweep::{
     Dominance, Dominator, Standing, Sweep, SweepOptions, SweepPoint, WorldResults, sweep,

@@ -5,12 +5,16 @@
 //! [`stats`](crate::stats), or how the answers are written down.
 
 mod canary;
+mod eval;
+mod eval_tasks;
 mod expected;
 mod peeking;
 mod rehearsal;
 mod shadow;
 
 pub use canary::{CanaryPlan, CanarySizing, CanaryTruth, Monitored, SliceHarm};
+pub use eval::{EvalCell, EvalNeeded, EvalPlan, EvalSizing, Labelling, Pick, TaskPicks};
+pub use eval_tasks::{EvalRoute, EvalSubject, EvalTask, eval_subject};
 pub use expected::{population, terms};
 pub use peeking::Peeked;
 pub use rehearsal::{Rehearsal, Rehearsed, Runs};

@@ -4,8 +4,7 @@ use std::ffi::OsString;
 
 use super::Exit;
 use super::screen::Screen;
-use super::size_canary;
-use super::size_shadow;
+use super::{size_canary, size_eval, size_shadow};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -19,11 +18,14 @@ enum What {
     Canary(Box<size_canary::Arguments>),
     /// Mirrored pairs to promote a candidate, exactly: chance for each n, n for a chance, cost and days.
     Shadow(Box<size_shadow::Arguments>),
+    /// Labelled examples for each task and route to pick the right ones: exact chances, fixed or sequential.
+    Eval(Box<size_eval::Arguments>),
 }
 
 pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Screen) -> Exit {
     match &arguments.what {
         What::Canary(canary) => size_canary::run(canary, command_line, screen),
         What::Shadow(shadow) => size_shadow::run(shadow, command_line, screen),
+        What::Eval(eval) => size_eval::run(eval, command_line, screen),
     }
 }

@@ -2,9 +2,9 @@
 
 use super::choice::{Plans, cheapest_first, read_fallback};
 use super::ready::ByTask;
-use super::{Examples, Kind, Names, Policy, Setup, Spec};
+use super::{Bar, Examples, Kind, Names, Policy, Setup, Spec};
 use crate::router::RouteId;
-use crate::source::{At, Table};
+use crate::source::Table;
 use crate::units::Score;
 
 pub(super) const KIND: Kind = Kind {
@@ -20,14 +20,7 @@ pub(super) const KIND: Kind = Kind {
 const EXAMPLES_MAX: u64 = 10_000_000;
 
 #[derive(Debug)]
-struct EvalDrivenSpec {
-    target: Score,
-    examples: u64,
-    otherwise: RouteId,
-    routes: Option<Vec<RouteId>>,
-    picks: Vec<(At<String>, RouteId)>,
-    fallback: Vec<RouteId>,
-}
+struct EvalDrivenSpec(Bar);
 
 fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     let target = table
@@ -49,14 +42,14 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     }
     let fallback = read_fallback(&mut table, names);
     table.finish();
-    Some(Box::new(EvalDrivenSpec {
+    Some(Box::new(EvalDrivenSpec(Bar {
         target: Score::from_fraction(target?.get())?,
         examples,
         otherwise: otherwise?,
         routes,
         picks,
         fallback,
-    }))
+    })))
 }
 
 impl Spec for EvalDrivenSpec {
@@ -66,19 +59,19 @@ impl Spec for EvalDrivenSpec {
 
     fn trains(&self, tasks: &[String]) -> bool {
         // Pinned tasks need no examples.
-        let pinned = |task: &String| self.picks.iter().any(|(pin, _)| pin.value == *task);
+        let pinned = |task: &String| self.0.picks.iter().any(|(pin, _)| pin.value == *task);
         !tasks.iter().all(pinned)
     }
 
     fn build(&self, setup: &mut Setup<'_>) -> Box<dyn Policy> {
-        let plans = Plans::new(setup.catalogue, &self.fallback);
+        let plans = Plans::new(setup.catalogue, &self.0.fallback);
         let mut pinned = vec![None; setup.tasks.len()];
-        for (task, route) in &self.picks {
+        for (task, route) in &self.0.picks {
             if let Some(index) = setup.task(task) {
                 pinned[index as usize] = Some((*route, task.location.short()));
             }
         }
-        let target = u64::from(self.target.millionths().unwrap_or(u32::MAX));
+        let target = u64::from(self.0.target.millionths().unwrap_or(u32::MAX));
         let choices = pinned.into_iter().enumerate().map(|(task, pin)| {
             let (route, reason) = match pin {
                 Some((route, place)) => (route, format!("pinned by `picks` ({place})")),
@@ -90,11 +83,15 @@ impl Spec for EvalDrivenSpec {
     }
 
     fn routes(&self) -> Vec<RouteId> {
-        let mut routes = self.routes.clone().unwrap_or_default();
-        routes.push(self.otherwise);
-        routes.extend(self.picks.iter().map(|(_, route)| *route));
-        routes.extend(&self.fallback);
+        let mut routes = self.0.routes.clone().unwrap_or_default();
+        routes.push(self.0.otherwise);
+        routes.extend(self.0.picks.iter().map(|(_, route)| *route));
+        routes.extend(&self.0.fallback);
         routes
+    }
+
+    fn bar(&self) -> Option<Bar> {
+        Some(self.0.clone())
     }
 }
 
@@ -103,11 +100,12 @@ impl EvalDrivenSpec {
         let candidates: Vec<(RouteId, Examples)> = (0..setup.catalogue.routes.len())
             .map(|index| RouteId(index as u16))
             .filter(|route| {
-                self.routes
+                self.0
+                    .routes
                     .as_ref()
                     .is_none_or(|routes| routes.contains(route))
             })
-            .map(|route| (route, setup.lab.examples(task, route, self.examples)))
+            .map(|route| (route, setup.lab.examples(task, route, self.0.examples)))
             .collect();
         for route in cheapest_first(setup.catalogue, &candidates) {
             let Some((_, seen)) = candidates.iter().find(|(other, _)| *other == route) else {
@@ -136,6 +134,6 @@ impl EvalDrivenSpec {
                 target as f64 / 1e6
             )
         };
-        (self.otherwise, reason)
+        (self.0.otherwise, reason)
     }
 }

@@ -38,7 +38,7 @@ pub fn size_shadow(plan: &ShadowPlan, sizing: &ShadowSizing) -> Sheet {
 }
 
 /// How `z` is written: 1.96, not 1.9600.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

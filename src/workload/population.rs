@@ -64,14 +64,15 @@ pub struct Expected {
 }
 
 impl Expected {
-    const NOTHING: Self = Self {
+    /// No request: where sums start.
+    pub const NOTHING: Self = Self {
         accuracy: 0.0,
         usd_per_1k: Some(0.0),
         calls: 0.0,
     };
 
-    /// Adds `weight` times `other`.
-    fn add(&mut self, weight: f64, other: &Self) {
+    /// Adds `weight` times `other`. A cost that is unknown makes the sum unknown, unless it has no weight.
+    pub fn add(&mut self, weight: f64, other: &Self) {
         self.accuracy += weight * other.accuracy;
         self.calls += weight * other.calls;
         // A route that nobody asks needs no price.
@@ -132,12 +133,15 @@ pub struct TaskPopulation {
     pub share: f64,
     /// Its routes, by index of [`Workload::routes`].
     pub routes: Vec<RoutePopulation>,
+    /// Mean prompt tokens of its requests, those that fit no route among them.
+    pub input_tokens: f64,
+    /// Mean tokens of an answer, cut off at the cap.
+    pub output_tokens: f64,
     /// Weights of (difficulty, language) points; they add up to one.
     weights: Vec<f64>,
     /// P(right) at each point, route beside route.
     right: Vec<f64>,
     bands: Vec<Band>,
-    output_tokens: f64,
     prices: Vec<Option<Price>>,
 }
 
@@ -387,6 +391,25 @@ impl Population {
 }
 
 impl TaskPopulation {
+    /// A plan without a verifier: the first route of `order` that a request fits answers it. Routes out
+    /// of range are passed over.
+    #[must_use]
+    pub fn first_that_fits(&self, order: &[usize]) -> Expected {
+        let mut total = Expected::NOTHING;
+        for band in &self.bands {
+            let fits = |route: &&usize| band.fits.get(**route) == Some(&true);
+            if let Some(route) = order.iter().find(fits) {
+                let answered = Expected {
+                    accuracy: band.share * self.routes[*route].right,
+                    usd_per_1k: self.usd(*route, band).map(|usd| usd * 1e3),
+                    calls: band.share,
+                };
+                total.add(1.0, &answered);
+            }
+        }
+        total
+    }
+
     /// Weights and P(right) by route.
     fn points(&self) -> impl Iterator<Item = (&f64, &[f64])> {
         self.weights
@@ -500,6 +523,7 @@ fn task(
         weights,
         right,
         bands,
+        input_tokens: declared.input.up_to(None).1,
         output_tokens: declared.output.mean_capped(cap.get()),
         prices: terms.iter().map(|terms| terms.price).collect(),
     };

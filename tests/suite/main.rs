@@ -40,6 +40,7 @@ mod serve_requests;
 #[cfg(feature = "live")]
 mod served;
 mod size_canary;
+mod size_eval;
 mod sweep;
 mod sweep_documents;
 mod tidy;

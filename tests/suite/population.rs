@@ -198,6 +198,34 @@ fn the_tenants_world_drawn_agrees_with_its_population() {
 }
 
 #[test]
+fn a_plan_without_a_verifier_is_a_cascade_that_accepts_everything() {
+    let workload = workload("workloads/support.toml");
+    let population = size::population(&workload, &routes()).unwrap();
+    for order in [&[0, 1][..], &[0], &[2, 0], &[1, 0, 2]] {
+        let mut sum = (0.0, 0.0, 0.0);
+        for task in &population.tasks {
+            let one = task.first_that_fits(order);
+            sum.0 += task.share * one.accuracy;
+            sum.1 += task.share * one.usd_per_1k.unwrap();
+            sum.2 += task.share * one.calls;
+        }
+        let whole = population
+            .cascade(&Cascade {
+                order,
+                accept_if_correct: 1.0,
+                accept_if_wrong: 1.0,
+            })
+            .unwrap();
+        assert!((sum.0 - whole.accuracy).abs() < 1e-13, "{order:?}");
+        assert!(
+            (sum.1 - whole.usd_per_1k.unwrap()).abs() < 1e-12,
+            "{order:?}"
+        );
+        assert!((sum.2 - whole.calls).abs() < 1e-13, "{order:?}");
+    }
+}
+
+#[test]
 fn joint_tables_over_all_tasks_are_the_means_of_the_tasks() {
     let workload = workload("workloads/support.toml");
     let population = size::population(&workload, &routes()).unwrap();
