@@ -15,6 +15,7 @@ mod length;
 mod mix;
 mod parse;
 mod ready;
+mod rollout;
 mod shadow;
 mod static_rules;
 mod task_means;
@@ -26,6 +27,7 @@ pub(crate) use choice::cheapest_first;
 pub(crate) use fixed::always;
 pub use length::Length;
 pub use parse::{Names, PolicyFile, parse, parse_allowing, parse_kind};
+pub use rollout::{AbortRule, Rollout, RolloutEnd, SliceCount};
 pub use task_means::TaskMeans;
 
 use crate::catalogue::Catalogue;
@@ -166,22 +168,29 @@ pub struct Decision {
 
 /// A policy's reason: an index that only the policy can read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Why(pub u16);
+pub struct Why(pub u32);
 
 /// What became of a call, for policies that learn while they run.
+///
+/// In a comparison there is one for each request, about the answer that was served. Live calls give one for
+/// each attempt, without a grade.
 #[derive(Clone, Copy, Debug)]
 pub struct Feedback {
+    /// Number of the request in its run, from 0.
+    pub request: u64,
     /// The request's task.
     pub task: u16,
-    /// Who was called.
-    pub route: RouteId,
-    /// `None` if it answered.
+    /// Why the policy decided about it as it did: its own words, given back.
+    pub why: Why,
+    /// Whose answer or failure it is; `None` for a request that nobody answered.
+    pub route: Option<RouteId>,
+    /// How the route failed, if it did.
     pub fault: Option<FaultKind>,
     /// What it billed.
     pub usage: Option<Usage>,
     /// How long it took.
     pub latency: Duration,
-    /// The grade, if anybody gave one.
+    /// The grade, if anybody gave one. A request that nobody answered is wrong.
     pub grade: Option<Score>,
 }
 
@@ -202,7 +211,12 @@ pub trait Policy: Send + Sync {
         picks.fill(0);
     }
 
-    /// Told what became of each call. Only policies whose [`Policy::stateful`] is true listen.
+    /// How far a candidate came that the policy lets in step by step, if it does.
+    fn rollout(&self) -> Option<Rollout> {
+        None
+    }
+
+    /// Told what became of each call, in the order of the requests. Only policies whose [`Policy::stateful`] is true listen.
     fn learn(&mut self, _feedback: &Feedback) {}
 
     /// Whether a decision may depend on earlier requests.
@@ -244,6 +258,11 @@ pub trait Spec: Send + Sync + fmt::Debug {
     /// Names of routes the policy may send requests to, those of judges among them.
     fn routes(&self) -> Vec<RouteId>;
 
+    /// What it means to do with so many requests and cannot be expected to get done.
+    fn out_of_reach(&self, _requests: u64) -> Vec<Diagnostic> {
+        Vec::new()
+    }
+
     /// The verifiers that look at answers of its plans.
     fn verifiers(&self) -> Vec<&Verifier> {
         Vec::new()
@@ -266,6 +285,8 @@ pub struct Setup<'a> {
     pub verifiers: Vec<Verifier>,
     /// Whether requests come with a hint of their difficulty.
     pub difficulty_hints: bool,
+    /// How many requests it will decide about, if that is known.
+    pub requests: Option<u64>,
     /// What else looks odd.
     remarks: Vec<Diagnostic>,
     /// Names of the policy that no request of the workload has, with what they were meant to be: most
@@ -301,6 +322,7 @@ impl<'a> Setup<'a> {
             lab,
             verifiers: Vec::new(),
             difficulty_hints: true,
+            requests: None,
             remarks: Vec::new(),
             absent: Vec::new(),
             path: String::new(),

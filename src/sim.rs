@@ -15,6 +15,7 @@ mod plain;
 mod stage;
 mod tallying;
 
+pub use crate::policy::{AbortRule, Rollout, RolloutEnd, SliceCount};
 pub use blocks::{Blocks, run_in_blocks};
 pub use clusters::CLUSTER_SUMS_MAX;
 pub use explain::{Explanation, explain};
@@ -35,7 +36,7 @@ use crate::units::{Duration, mix64};
 use crate::workload::{Domain, DrawKey, Workload};
 
 use clusters::Clusters;
-use contestants::Field;
+use contestants::{Field, Runner};
 use episode::{Sums, World};
 
 /// Requests of one chunk.
@@ -78,6 +79,8 @@ pub struct Contestant {
     pub tallies: Vec<Tally>,
     /// One trace per replicate, if the experiment was staged; the oracle, which sends nothing, has none.
     pub traces: Vec<Trace>,
+    /// What became of the candidate in each replicate, if the policy lets one in step by step.
+    pub rollouts: Vec<Rollout>,
     /// `pairs[b][r]`: against `Results::baselines[b]`, in replicate r.
     pub pairs: Vec<Vec<PairTally>>,
     /// `clusters[b]`: the same by cluster, one entry for each, if the experiment asked for clusters;
@@ -140,6 +143,17 @@ pub struct Experiment<'a> {
     pub cluster: Option<Unit>,
 }
 
+impl Experiment<'_> {
+    /// Requests that one replicate has.
+    fn run_length(&self) -> u64 {
+        if self.workload.is_recorded() {
+            self.requests.min(self.workload.len())
+        } else {
+            self.requests
+        }
+    }
+}
+
 /// Why there are no results.
 #[derive(Debug)]
 pub enum Stopped {
@@ -187,11 +201,7 @@ fn run_cut(
     stop: &AtomicBool,
 ) -> Result<(Results, Blocks), Stopped> {
     let world = prepare(experiment, warnings).map_err(Stopped::Invalid)?;
-    let requests = if experiment.workload.is_recorded() {
-        experiment.requests.min(experiment.workload.len())
-    } else {
-        experiment.requests
-    };
+    let requests = experiment.run_length();
     let replicates = experiment.replicates.max(1);
     let first = Field::build(experiment, &world, 0, warnings);
     let baselines = first
@@ -236,32 +246,40 @@ fn run_cut(
             domain: Domain::Traffic,
             replicate,
         };
-        let (sums, traces) = match experiment.stage {
+        let (sums, traces, rollouts) = match experiment.stage {
             None => {
                 let baselines = &results.baselines;
-                let blocks =
+                let (blocks, rollouts) =
                     run_field(&world, &field, baselines, key, requests, blocks, tick, stop);
                 cut.add(blocks.iter().map(|sums| sums.tallies.as_slice()));
                 let empty = Sums::new(&world, field.len(), baselines.len());
-                (blocks.into_iter().fold(empty, Sums::merge), Vec::new())
+                let sums = blocks.into_iter().fold(empty, Sums::merge);
+                (sums, Vec::new(), rollouts)
             }
-            Some(stage) => stage::run_field(
-                stage,
-                &world,
-                &mut field,
-                &results.baselines,
-                key,
-                requests,
-                tick,
-                stop,
-            )
-            .map_err(Stopped::Failed)?,
+            Some(stage) => {
+                let (sums, traces) = stage::run_field(
+                    stage,
+                    &world,
+                    &mut field,
+                    &results.baselines,
+                    key,
+                    requests,
+                    tick,
+                    stop,
+                )
+                .map_err(Stopped::Failed)?;
+                let rollouts = field.runners().map(Runner::rollout).collect();
+                (sums, traces, rollouts)
+            }
         };
         if stop.load(Ordering::Relaxed) {
             return Err(Stopped::Interrupted);
         }
         for (contestant, trace) in results.contestants.iter_mut().zip(traces) {
             contestant.traces.extend(trace);
+        }
+        for (contestant, rollout) in results.contestants.iter_mut().zip(rollouts) {
+            contestant.rollouts.extend(rollout);
         }
         if let Some(own) = sums.clusters {
             if results.shared_rows {
@@ -342,7 +360,8 @@ fn shared_identities(experiment: &Experiment<'_>) -> Option<String> {
     ))
 }
 
-/// The sums of each block, in order.
+/// The sums of each block, in order, and by contestant how far the candidate came that it lets in step by
+/// step.
 fn run_field(
     world: &World<'_>,
     field: &Field,
@@ -352,7 +371,7 @@ fn run_field(
     blocks: u64,
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
-) -> Vec<Sums> {
+) -> (Vec<Sums>, Vec<Option<Rollout>>) {
     let ranges = blocks::ranges(requests, blocks);
     let chunk = |scratch: &mut episode::Scratch, range: &Range<u64>, chunk: u64| {
         let mut sums = Sums::new(world, field.len(), baselines.len());
@@ -374,9 +393,10 @@ fn run_field(
                 sums.merge(chunk(&mut scratch, range, index))
             })
         };
-        return ranges.iter().map(&mut block).collect();
+        let sums = ranges.iter().map(&mut block).collect();
+        return (sums, scratch.rollouts());
     }
-    ranges
+    let sums = ranges
         .par_iter()
         .map(|range| {
             chunks(range)
@@ -387,7 +407,8 @@ fn run_field(
                 )
                 .reduce(empty, Sums::merge)
         })
-        .collect()
+        .collect();
+    (sums, Vec::new())
 }
 
 /// Resolves names between catalogue and workload; everything that does not fit is reported at once.

@@ -4,11 +4,13 @@
 //! nothing here is drawn. What this module is not: the statistics, which are in
 //! [`stats`](crate::stats), or how the answers are written down.
 
+mod canary;
 mod expected;
 mod peeking;
 mod rehearsal;
 mod shadow;
 
+pub use canary::{CanaryPlan, CanarySizing, CanaryTruth, Monitored, SliceHarm};
 pub use expected::{population, terms};
 pub use peeking::Peeked;
 pub use rehearsal::{Rehearsal, Rehearsed, Runs};

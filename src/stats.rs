@@ -8,9 +8,11 @@
 mod binomial;
 pub mod bootstrap;
 mod cluster;
+mod concurrent_control;
 mod confidence_sequence;
 mod copula;
 mod eprocess;
+mod eval_size;
 mod front;
 mod grader;
 mod group_sequential;
@@ -22,6 +24,7 @@ pub mod off_policy;
 mod paired;
 mod pairs_needed;
 pub mod pareto;
+mod peeking;
 mod plug_in;
 mod promotion;
 mod quadrature;
@@ -31,6 +34,7 @@ mod rule;
 mod sample_size;
 mod sprt;
 mod stream_test;
+mod tail;
 mod tally;
 mod type_one;
 mod unconditional;
@@ -41,12 +45,16 @@ pub use bootstrap::Bootstrap;
 pub use cluster::{
     ClusterMean, ClusterPair, ClusterSum, cluster_bca, cluster_mean, cluster_percentile,
 };
+pub use concurrent_control::{CanaryCost, ConcurrentControl, ControlOdds, error_share};
 pub use confidence_sequence::{
     BernoulliMixture, BernoulliSequence, Stitching, normal_mixture_one_sided, normal_mixture_rho,
     normal_mixture_two_sided,
 };
 pub use copula::Copula;
 pub use eprocess::{MixtureE, STAKES};
+pub use eval_size::{
+    Bar, CheapestPassing, EvalCell, EvalOutlook, EvalSize, SequentialEval, indifference_zone,
+};
 pub use front::{HalfWidths, Resampled, UnitSums};
 pub use grader::Grader;
 pub use group_sequential::{
@@ -66,6 +74,7 @@ pub use paired::{
 pub use pairs_needed::{
     PairsNeeded, approximate_pairs_needed, no_disagreement_floor, pairs_needed, smallest_margin,
 };
+pub use peeking::{PairCounts, Peeking, peeking};
 pub use plug_in::{EmpiricalBernstein, PlugInCapital};
 pub use promotion::{Joint, coverage, promotion_probability};
 pub use quadrature::Legendre;

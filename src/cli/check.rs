@@ -6,9 +6,11 @@ use super::Exit;
 use super::inputs::{Reader, policy_files};
 use super::screen::Screen;
 use crate::catalogue::{Catalogue, PRICE_AGE_DAYS_MAX};
+use crate::policy::PolicyFile;
 use crate::source::{Diagnostic, Severity};
 use crate::standin::faults;
 use crate::verify::Commands;
+use crate::workload::Workload;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -47,6 +49,8 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
     }
     let mut counts = [0usize; 4];
     let mut catalogues: Vec<(PathBuf, Option<Catalogue>)> = Vec::new();
+    let mut policies = Vec::new();
+    let mut workloads = Vec::new();
     for path in &files {
         match what(&mut reader, path) {
             Some(What::Catalogue) => {
@@ -64,11 +68,13 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
                         .unwrap_or_else(|| PathBuf::from("policies/routes.toml"))
                 });
                 let index = catalogue(&mut reader, &mut catalogues, &routes);
-                let _ = reader.policies(std::slice::from_ref(path), catalogues[index].1.as_ref());
+                policies.extend(
+                    reader.policies(std::slice::from_ref(path), catalogues[index].1.as_ref()),
+                );
             }
             Some(What::Workload) => {
                 counts[2] += 1;
-                let _ = reader.workload(path, None);
+                workloads.extend(reader.workload(path, None));
             }
             Some(What::Faults) => {
                 counts[3] += 1;
@@ -78,6 +84,9 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
             }
             None => {}
         }
+    }
+    for workload in &workloads {
+        reader.found.0.extend(out_of_reach(&policies, workload));
     }
     let found = reader.found;
     screen.complain(&found);
@@ -103,6 +112,23 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
         "checked {} and {last}: no errors\n",
         parts.join(", ")
     ))
+}
+
+/// What the policies mean to do that this workload has too few requests for. Recorded rows cannot become
+/// more, so that is an error; of a synthetic world one can ask for more.
+fn out_of_reach(policies: &[PolicyFile], workload: &Workload) -> Vec<Diagnostic> {
+    let found = policies
+        .iter()
+        .flat_map(|policy| policy.spec.out_of_reach(workload.len()));
+    found
+        .map(|mut one| {
+            one.message = format!("with workload `{}`, {}", workload.name, one.message);
+            if workload.is_recorded() {
+                one.severity = Severity::Error;
+            }
+            one
+        })
+        .collect()
 }
 
 enum What {

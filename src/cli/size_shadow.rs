@@ -349,7 +349,7 @@ fn asked(arguments: &Arguments, reader: &mut inputs::Reader) -> Option<Asked> {
         };
         match made {
             Ok(made) => truths.extend(made),
-            Err(error) => reader.found.push(error),
+            Err(error) => reader.found.push(*error),
         }
     }
     (!truths.is_empty()).then_some(Asked {

@@ -499,7 +499,9 @@ impl Client {
             trace_id,
             origin: Origin::User,
             residency,
+            number,
             task: ask.task,
+            why: decision.why,
             jitter,
         });
         Ok(Walk::new(

@@ -11,7 +11,7 @@ use super::error::CallError;
 use super::flight::{Flight, Order};
 use super::record::{self, Ending};
 use super::verdict::{Verdicts, verdict};
-use crate::policy::Feedback;
+use crate::policy::{Feedback, Why};
 use crate::router::{
     Alert, BreakerChange, Call, Failure, Fault, FaultKind, Input, Log, Need, Plan, Reply, RouteId,
     Served, Skip, Step, Verdict,
@@ -29,8 +29,10 @@ pub(super) struct Question {
     pub(super) origin: Origin,
     /// Names of the regions the data may go to; `None` for anywhere.
     pub(super) residency: Option<Vec<String>>,
-    /// Index of the task, for policies that learn.
+    /// Number of the call, index of the task and the policy's reason, for policies that learn.
+    pub(super) number: u64,
     pub(super) task: u16,
+    pub(super) why: Why,
     pub(super) jitter: u64,
 }
 
@@ -323,8 +325,10 @@ impl Walk {
     ) {
         if self.shared.learns && self.question.origin == Origin::User {
             let feedback = Feedback {
+                request: self.question.number,
                 task: self.question.task,
-                route: flight.route,
+                why: self.question.why,
+                route: Some(flight.route),
                 fault,
                 usage,
                 latency: now.since(flight.started),

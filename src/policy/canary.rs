@@ -1,14 +1,30 @@
 //! A slice of users really gets the candidate's answers.
+//!
+//! The slice has one size for good (`weight`), or it grows step by step (`steps`) while its answers are
+//! graded, and a test can withdraw the candidate. How a ramp moves is in `ramp`, how it is read in
+//! `read`. What this is not: a calculation of how large a slice should be, see `size::canary`.
+
+mod ramp;
+mod read;
+
+use std::sync::Arc;
 
 use super::choice::read_fallback;
-use super::{Ask, Decision, DrawPath, Kind, Names, Policy, Setup, Spec, Unit, Why, parse_kind};
+use super::{
+    Ask, Decision, DrawPath, Feedback, Kind, Names, Policy, Rollout, RolloutEnd, Setup, Spec, Unit,
+    Why, parse_kind,
+};
 use crate::router::{LEGS_MAX, Leg, Plan, RouteId, Target};
 use crate::source::{Diagnostic, Location, Table};
+use ramp::{Progress, Seat};
+use read::{Size, read_size};
 
 pub(super) const KIND: Kind = Kind {
     name: "canary",
     about: "Wraps a policy and sends a slice of the traffic to a candidate route instead. Needs users who can be told \
-            apart, and somebody who grades the slice. Its flaws are felt by the slice: size it by the harm you can bear.",
+            apart, and somebody who grades the slice. Its flaws are felt by the slice: size it by the harm you can \
+            bear. With `steps` the slice grows as its answers are graded, beside a control of equal size, and an \
+            `abort` test withdraws the candidate for good; without grades it stays at its first step.",
     example: "[canary]\ncandidate = \"small\"\nweight = 0.05\nstick_to = \"user\"\nbase.static = { default = \"large\" }\n",
     read,
 };
@@ -16,7 +32,7 @@ pub(super) const KIND: Kind = Kind {
 #[derive(Debug)]
 struct CanarySpec {
     candidate: RouteId,
-    weight: crate::units::Probability,
+    size: Size,
     stick_to: Unit,
     fallback: Vec<RouteId>,
     base: Box<dyn Spec>,
@@ -27,9 +43,7 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     let candidate = table
         .require("candidate")
         .and_then(|value| names.route(&value));
-    let weight = table
-        .require("weight")
-        .and_then(|value| value.probability());
+    let size = read_size(&mut table);
     let stick_to = table.get("stick_to").and_then(|value| {
         let units = [
             ("user", Unit::User),
@@ -50,7 +64,7 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Option<Box<dyn Spec>> {
     Some(Box::new(CanarySpec {
         location,
         candidate: candidate?,
-        weight: weight?,
+        size: size?,
         stick_to: stick_to.unwrap_or(Unit::User),
         fallback,
         base: base?,
@@ -88,15 +102,35 @@ impl Spec for CanarySpec {
                 .at(self.location.clone()),
             );
         }
+        if let (Size::Ramp(written), Some(requests)) = (&self.size, setup.requests)
+            && let Some(remark) = written.out_of_reach(requests)
+        {
+            setup.remark(remark);
+        }
         let base = setup.build_base(&*self.base);
         Box::new(Canary {
             candidate: self.candidate,
-            below: self.weight.threshold(),
+            size: match &self.size {
+                Size::Fixed(weight) => Slice::Fixed {
+                    below: weight.threshold(),
+                },
+                Size::Ramp(written) => Slice::Ramp(Progress::new(Arc::new(written.ramp.clone()))),
+            },
             stick_to: self.stick_to,
             fallback: self.fallback.clone(),
             path,
             base,
         })
+    }
+
+    fn out_of_reach(&self, requests: u64) -> Vec<Diagnostic> {
+        let own = match &self.size {
+            Size::Fixed(_) => None,
+            Size::Ramp(written) => written.out_of_reach(requests),
+        };
+        let mut found = self.base.out_of_reach(requests);
+        found.extend(own);
+        found
     }
 
     fn verifiers(&self) -> Vec<&crate::verify::Verifier> {
@@ -113,47 +147,128 @@ impl Spec for CanarySpec {
 
 struct Canary {
     candidate: RouteId,
-    /// A draw below this is in the slice.
-    below: u64,
+    size: Slice,
     stick_to: Unit,
     fallback: Vec<RouteId>,
     path: DrawPath,
     base: Box<dyn Policy>,
 }
 
-/// The candidate's reason; reasons of the base are one higher than its own.
-const IN_SLICE: Why = Why(0);
+/// Who is in the slice.
+#[derive(Clone, Debug)]
+enum Slice {
+    /// Draws below this, for good.
+    Fixed { below: u64 },
+    /// As many as the answers so far allow.
+    Ramp(Progress),
+}
+
+impl Slice {
+    #[inline]
+    fn seat(&self, draw: u32) -> Seat {
+        match self {
+            Self::Fixed { below } if u64::from(draw) < *below => Seat::Slice(0),
+            Self::Fixed { .. } => Seat::Outside,
+            Self::Ramp(progress) => progress.seat(draw),
+        }
+    }
+
+    /// Steps, for [`Slice::why`].
+    fn steps(&self) -> u32 {
+        match self {
+            Self::Fixed { .. } => 1,
+            // At most a dozen.
+            Self::Ramp(progress) => progress.steps().len() as u32,
+        }
+    }
+
+    /// Places outside the slice that a reason tells apart: one, and the control at each step.
+    fn places(&self) -> u32 {
+        match self {
+            Self::Fixed { .. } => 1,
+            Self::Ramp(_) => self.steps() + 1,
+        }
+    }
+
+    /// The reason: the step, for a request in the slice; above these the base's reason and the place.
+    #[inline]
+    fn why(&self, seat: Seat, base: Why) -> Why {
+        let place = match seat {
+            Seat::Slice(step) => return Why(step as u32),
+            Seat::Control(step) => step as u32 + 1,
+            Seat::Outside => 0,
+        };
+        let above = base.0.saturating_mul(self.places()).saturating_add(place);
+        Why(above.saturating_add(self.steps()))
+    }
+
+    /// What [`Slice::why`] was made from; the base's reason only where the base answered.
+    fn seat_of(&self, why: Why) -> (Seat, Option<Why>) {
+        let Some(above) = why.0.checked_sub(self.steps()) else {
+            return (Seat::Slice(why.0 as usize), None);
+        };
+        let seat = match above % self.places() {
+            0 => Seat::Outside,
+            step => Seat::Control(step as usize - 1),
+        };
+        (seat, Some(Why(above / self.places())))
+    }
+
+    /// The request after which the candidate was withdrawn.
+    fn withdrawn(&self) -> Option<u64> {
+        match self {
+            Self::Fixed { .. } => None,
+            Self::Ramp(progress) => match progress.rollout().end {
+                RolloutEnd::RolledBack { request, .. } => Some(request),
+                RolloutEnd::Promoted { .. } | RolloutEnd::Paused => None,
+            },
+        }
+    }
+}
 
 impl Policy for Canary {
     #[inline]
     fn plan(&mut self, ask: &Ask) -> Decision {
         let base = self.base.plan(ask);
-        if u64::from(ask.draw(self.path, self.stick_to)) < self.below {
+        let seat = self.size.seat(ask.draw(self.path, self.stick_to));
+        let why = self.size.why(seat, base.why);
+        if matches!(seat, Seat::Slice(_)) {
             let serve = behind(self.candidate, &self.fallback, &base.serve);
             return Decision {
                 serve,
                 mirror: base.mirror,
-                why: IN_SLICE,
+                why,
             };
         }
-        Decision {
-            why: Why(base.why.0.saturating_add(1)),
-            ..base
-        }
+        Decision { why, ..base }
     }
 
-    fn learn(&mut self, feedback: &super::Feedback) {
-        self.base.learn(feedback);
+    fn learn(&mut self, feedback: &Feedback) {
+        let (seat, base) = self.size.seat_of(feedback.why);
+        if let Slice::Ramp(progress) = &mut self.size {
+            progress.note(seat, feedback.grade, feedback.request);
+        }
+        // In the slice the base decided nothing that it could learn from.
+        if let Some(why) = base {
+            self.base.learn(&Feedback { why, ..*feedback });
+        }
     }
 
     fn stateful(&self) -> bool {
-        self.base.stateful()
+        matches!(self.size, Slice::Ramp(_)) || self.base.stateful()
+    }
+
+    fn rollout(&self) -> Option<Rollout> {
+        match &self.size {
+            Slice::Fixed { .. } => self.base.rollout(),
+            Slice::Ramp(progress) => Some(progress.rollout()),
+        }
     }
 
     fn fork(&self) -> Box<dyn Policy> {
         Box::new(Self {
             candidate: self.candidate,
-            below: self.below,
+            size: self.size.clone(),
             stick_to: self.stick_to,
             fallback: self.fallback.clone(),
             path: self.path,
@@ -162,14 +277,36 @@ impl Policy for Canary {
     }
 
     fn explain(&self, ask: &Ask, why: Why) -> String {
-        if why == IN_SLICE {
-            return "drawn into the canary's slice; the base policy stands behind the candidate"
-                .to_owned();
-        }
-        format!(
-            "outside the canary's slice; {}",
-            self.base.explain(ask, Why(why.0 - 1))
-        )
+        let (seat, base) = self.size.seat_of(why);
+        let step = |step: usize| match &self.size {
+            Slice::Fixed { .. } => String::new(),
+            Slice::Ramp(progress) => format!(
+                " (step {} of {}, weight {})",
+                step + 1,
+                progress.steps().len(),
+                progress.steps()[step].weight
+            ),
+        };
+        let Some(base) = base else {
+            let step = match seat {
+                Seat::Slice(at) => step(at),
+                Seat::Control(_) | Seat::Outside => String::new(),
+            };
+            return format!(
+                "drawn into the canary's slice{step}; the base policy stands behind the candidate"
+            );
+        };
+        let base = self.base.explain(ask, base);
+        let place = match (seat, self.size.withdrawn()) {
+            (Seat::Control(at), _) => {
+                format!("in the control beside the canary's slice{}", step(at))
+            }
+            (_, Some(request)) => {
+                format!("the canary was withdrawn after request {request} (from 0)")
+            }
+            _ => "outside the canary's slice".to_owned(),
+        };
+        format!("{place}; {base}")
     }
 }
 

@@ -21,6 +21,9 @@ const OUTPUT_TOKENS: f64 = 250.0;
 /// Prompt length that is assumed when nobody said, in tokens.
 const INPUT_TOKENS: f64 = 1_000.0;
 
+/// The reason when no candidate will do: above the number of every route.
+const NOBODY: Why = Why(u16::MAX as u32);
+
 /// Skill by task, as a file gives it.
 type Skills = Vec<(At<String>, f64)>;
 
@@ -181,7 +184,7 @@ impl Spec for CapabilityCostSpec {
                         decision: Decision {
                             serve: plans.of(*route),
                             mirror: None,
-                            why: Why(route.0),
+                            why: Why(u32::from(route.0)),
                         },
                         on_menu: 0,
                     });
@@ -197,7 +200,7 @@ impl Spec for CapabilityCostSpec {
         let otherwise = Decision {
             serve: plans.of(self.otherwise),
             mirror: None,
-            why: Why(u16::MAX),
+            why: NOBODY,
         };
         let mut menu = Menu::default();
         let otherwise_on_menu = menu.add(&otherwise);
@@ -419,7 +422,7 @@ impl Policy for CapabilityCost {
 
     fn explain(&self, ask: &Ask, why: Why) -> String {
         let name = |route: RouteId| &self.catalogue.routes[route.0 as usize].name;
-        if why.0 == u16::MAX {
+        if why == NOBODY {
             return format!(
                 "no cheaper route that fits is predicted to be right with probability {} at difficulty hint {:.3}; `otherwise` is `{}`",
                 self.target,
@@ -430,11 +433,11 @@ impl Policy for CapabilityCost {
         let bound = self.by_task[ask.task as usize]
             .candidates
             .iter()
-            .find(|candidate| candidate.route.0 == why.0)
+            .find(|candidate| u32::from(candidate.route.0) == why.0)
             .map_or(f64::NAN, |candidate| candidate.hint_max);
         format!(
             "`{}` is the cheapest that fits and reaches P(right) ≥ {} up to difficulty {:.3}; the hint is {:.3}",
-            name(RouteId(why.0)),
+            name(RouteId(why.0 as u16)),
             self.target,
             bound,
             ask.difficulty_hint

@@ -62,7 +62,7 @@ impl Spec for MixSpec {
                     Decision {
                         serve: plans.of(*route),
                         mirror: None,
-                        why: Why(route.0),
+                        why: Why(u32::from(route.0)),
                     },
                 )
             })

@@ -23,7 +23,7 @@ impl ByTask {
             by_task.push(Decision {
                 serve,
                 mirror: None,
-                why: Why(task as u16),
+                why: Why(task as u32),
             });
             reasons.push(reason);
         }

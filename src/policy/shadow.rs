@@ -80,6 +80,10 @@ impl Spec for ShadowSpec {
         })
     }
 
+    fn out_of_reach(&self, requests: u64) -> Vec<crate::source::Diagnostic> {
+        self.base.out_of_reach(requests)
+    }
+
     fn verifiers(&self) -> Vec<&crate::verify::Verifier> {
         self.base.verifiers()
     }
@@ -120,6 +124,10 @@ impl Policy for Shadow {
 
     fn stateful(&self) -> bool {
         self.base.stateful()
+    }
+
+    fn rollout(&self) -> Option<super::Rollout> {
+        self.base.rollout()
     }
 
     fn fork(&self) -> Box<dyn Policy> {

@@ -138,7 +138,7 @@ impl Spec for StaticSpec {
         let decision = |route: RouteId, reason: usize| Decision {
             serve: plans.of(route),
             mirror: None,
-            why: Why(reason as u16),
+            why: Why(reason as u32),
         };
         let mut by_task = vec![decision(self.default.value, 0); setup.tasks.len()];
         for (task, route) in &self.tasks {

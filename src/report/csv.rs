@@ -3,8 +3,8 @@
 //! A text cell that a spreadsheet would take for a formula gets an apostrophe in front (OWASP, "CSV
 //! Injection"), and control characters are written as escapes. An unknown number is an empty cell.
 
-use super::Findings;
 use super::format::visible;
+use super::{Findings, Rollouts};
 use crate::stats::Estimate;
 
 const HEADER: [&str; 10] = [
@@ -28,6 +28,9 @@ pub(super) fn render(findings: &Findings) -> String {
         };
         for (metric, estimate) in row.named(&findings.routes) {
             line(&metric, estimate);
+        }
+        for (name, estimate) in row.rollouts.iter().flat_map(Rollouts::named) {
+            line(&format!("canary.{name}"), estimate);
         }
         if let Some(mix) = &row.mix {
             line("lead_of_policy", &mix.lead);

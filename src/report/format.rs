@@ -124,6 +124,12 @@ pub(super) fn usd_value(value: f64) -> String {
     decimal(value, money_decimals(value))
 }
 
+/// A mean count with its interval: `28.2 [26.1, 30.3]`, whole numbers from a hundred on.
+pub(super) fn count(estimate: &Estimate) -> String {
+    let least = usize::from(estimate.value.is_some_and(|value| value.abs() < 100.0));
+    with_interval(estimate, 1.0, least, "", decimal)
+}
+
 /// An estimate in its unit, with its interval.
 pub(super) fn in_unit(unit: Unit, estimate: &Estimate) -> String {
     match unit {

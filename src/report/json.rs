@@ -1,6 +1,7 @@
 //! The report as JSON: the stable, versioned form for programs. Unknown numbers are `null`.
 
-use super::{Findings, Outcome, Paired, Row};
+use super::{Findings, Outcome, Paired, Rollouts, Row};
+use crate::sim::{RolloutEnd, SliceCount};
 use crate::stats::Tails;
 use serde_json::{Map, Value, json};
 
@@ -117,9 +118,42 @@ fn row(findings: &Findings, row: &Row) -> Value {
         });
         object.insert("traces".to_owned(), traces.collect());
     }
+    if let Some(rollouts) = &row.rollouts {
+        object.insert("canary".to_owned(), self::rollouts(rollouts));
+    }
     if !row.notes.is_empty() {
         object.insert("notes".to_owned(), json!(row.notes));
     }
+    Value::Object(object)
+}
+
+fn rollouts(rollouts: &Rollouts) -> Value {
+    let mut object = Map::new();
+    for (name, estimate) in rollouts.named() {
+        object.insert(name.to_owned(), json!(estimate));
+    }
+    let count = |count: &SliceCount| json!({ "graded": count.graded, "wrong": count.wrong, "ungraded": count.ungraded });
+    let runs = rollouts.runs.iter().map(|run| {
+        let (outcome, request, rule) = match run.end {
+            RolloutEnd::Promoted { request } => ("promoted", Some(request), None),
+            RolloutEnd::Paused => ("paused", None, None),
+            RolloutEnd::RolledBack { request, by } => {
+                ("rolled back", Some(request), Some(by.name()))
+            }
+        };
+        json!({
+            "outcome": outcome,
+            "request": request,
+            "abort": rule,
+            "step": run.step + 1,
+            "steps": run.steps,
+            "graded_at_step": run.graded_at_step,
+            "slice": count(&run.slice),
+            "control": run.control.as_ref().map(count),
+            "extra_wrong": run.extra_wrong(),
+        })
+    });
+    object.insert("runs".to_owned(), runs.collect());
     Value::Object(object)
 }
 

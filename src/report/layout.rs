@@ -3,10 +3,11 @@
 //! Cells hold names as they came; whoever draws them escapes them.
 
 use super::format::{
-    UNKNOWN, decimal, in_unit, margin_points, percent, percent_digits, points, share, usd,
+    UNKNOWN, count, decimal, in_unit, margin_points, percent, percent_digits, points, share, usd,
     usd_difference, whole,
 };
 use super::{Findings, Outcome, Row};
+use crate::sim::{Rollout, RolloutEnd};
 
 /// A heading with a grid under it.
 pub(super) struct Block {
@@ -66,6 +67,7 @@ pub(super) fn blocks(findings: &Findings) -> Vec<Block> {
         policies(findings),
         mirrors(findings),
         shadows(findings),
+        rollouts(findings),
         paired(findings),
         bootstrapped(findings),
         verifiers(findings),
@@ -253,6 +255,61 @@ fn bootstrapped(findings: &Findings) -> Block {
             ("USD per 1,000", true),
         ]),
         lines,
+    }
+}
+
+/// What became of candidates that are let in step by step.
+fn rollouts(findings: &Findings) -> Block {
+    let with = findings
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, row.rollouts.as_ref()?)));
+    let lines = with
+        .map(|(row, rollouts)| {
+            let mut cells = vec![row.policy.clone()];
+            for of in [&rollouts.promoted, &rollouts.paused, &rollouts.rolled_back] {
+                cells.push(share(of));
+            }
+            cells.push(count(&rollouts.requests_until_rollback));
+            cells.push(count(&rollouts.graded));
+            cells.push(count(&rollouts.wrong));
+            cells.push(count(&rollouts.extra_wrong));
+            cells.push(rollouts.runs.first().map_or_else(String::new, rollout));
+            Line::Cells(cells)
+        })
+        .collect();
+    Block {
+        heading: format!(
+            "Canary, {} (shares of the replicates; means per replicate; extra wrong: beyond those of the control)",
+            findings.workload.evidence_word()
+        ),
+        columns: columns(&[
+            ("policy", false),
+            ("promoted", true),
+            ("paused", true),
+            ("rolled back", true),
+            ("requests until rollback", true),
+            ("graded", true),
+            ("wrong", true),
+            ("extra wrong", true),
+            ("first replicate", false),
+        ]),
+        lines,
+    }
+}
+
+/// How one rollout ended.
+fn rollout(run: &Rollout) -> String {
+    match run.end {
+        RolloutEnd::Promoted { request } => format!("promoted at {}", whole(request + 1)),
+        RolloutEnd::Paused => format!("at step {} of {}", run.step + 1, run.steps),
+        RolloutEnd::RolledBack { request, by } => format!(
+            "rolled back at {} ({}, step {} of {})",
+            whole(request + 1),
+            by.name(),
+            run.step + 1,
+            run.steps
+        ),
     }
 }
 

@@ -293,6 +293,7 @@ fn mixed_row(
         known: Known::default(),
         shadow: None,
         traces: Vec::new(),
+        rollouts: None,
         notes: recipe.note.iter().cloned().collect(),
     }
 }

@@ -6,6 +6,7 @@
 
 use super::Paired;
 use super::format::{percent_exact, whole};
+use super::rollouts::Rollouts;
 use super::rows::Row;
 use super::sample::Pooling;
 use crate::sim::{Contestant, Trace};
@@ -88,6 +89,33 @@ pub(super) fn of_row(contestant: &Contestant, total: &Tally, pooling: &Pooling) 
             "one draw per {unit}: intervals hold for this one draw, use more replicates to include its spread"
         ));
     }
+    if let Some(rollouts) = Rollouts::of(contestant, pooling) {
+        notes.extend(rollout_notes(&rollouts, pooling));
+    }
+    notes
+}
+
+/// What has to be known to read the rollouts of a candidate.
+fn rollout_notes(rollouts: &Rollouts, pooling: &Pooling) -> Vec<String> {
+    let mut notes = Vec::new();
+    if rollouts.runs.len() == 1 {
+        notes.push(
+            "one rollout of the candidate: use more replicates to see how often it ends so"
+                .to_owned(),
+        );
+    } else if pooling.shared_rows {
+        notes.push(
+            "all rollouts of the candidate went over the same rows in the same order: they differ only in who was drawn into the slice"
+                .to_owned(),
+        );
+    }
+    let ungraded = rollouts.ungraded();
+    if ungraded > 0 {
+        notes.push(format!(
+            "{} answers of the canary's slices have no grade or partial credit: they neither end a step nor enter its tests",
+            whole(ungraded)
+        ));
+    }
     notes
 }
 
@@ -150,7 +178,7 @@ fn unserved(total: &Tally, pooling: &Pooling) -> Option<String> {
 pub(super) fn of_family(family: u64, alpha: f64) -> Option<String> {
     (family > 1).then(|| {
         format!(
-            "verdicts are by Holm over {family} policies at one-sided alpha {alpha}: the chance that any of them is called non-inferior wrongly is at most that, and so is the chance that any is called inferior wrongly; intervals are for one policy each, controls are not part of it"
+            "Holm over {family} policies at one-sided alpha {alpha}, for non-inferior and for inferior separately: the chance of even one wrong verdict of a kind is at most that; intervals are for one policy each, and controls are not counted"
         )
     })
 }

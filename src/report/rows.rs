@@ -4,6 +4,7 @@ use super::metrics::{METRICS, Unit, final_share};
 use super::mixes;
 use super::notes;
 use super::require::Measure;
+use super::rollouts::Rollouts;
 use super::sample::{Pooling, draws_once};
 use super::shadow::Shadow;
 use crate::sim::{Contestant, Results, Trace};
@@ -34,6 +35,8 @@ pub struct Row {
     pub shadow: Option<Shadow>,
     /// What the router did, one trace per replicate, if requests went one after the other.
     pub traces: Vec<Trace>,
+    /// What became of its candidate, if it lets one in step by step.
+    pub rollouts: Option<Rollouts>,
     /// What to know about this row.
     pub notes: Vec<String>,
 }
@@ -141,6 +144,7 @@ impl Row {
             known: Known::default(),
             shadow: None,
             traces: Vec::new(),
+            rollouts: None,
             notes: vec![format!("not available: {reason}")],
         }
     }
@@ -213,6 +217,7 @@ pub(super) fn row(
         },
         shadow: Shadow::of(contestant, total, pooling, promotion),
         traces: contestant.traces.clone(),
+        rollouts: Rollouts::of(contestant, pooling),
         notes: notes::of_row(contestant, total, pooling),
     }
 }

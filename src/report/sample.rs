@@ -123,9 +123,10 @@ impl Point {
     }
 }
 
-/// Whether many requests of a replicate depend on few draws of the contestant.
+/// Whether many requests of a replicate depend on few draws of the contestant, or on one moment at which
+/// a candidate was let in or withdrawn.
 pub(super) fn draws_once(contestant: &Contestant) -> bool {
-    contestant.trained || contestant.sticks_to.is_some()
+    contestant.trained || contestant.sticks_to.is_some() || !contestant.rollouts.is_empty()
 }
 
 /// How the replicates of an experiment relate.

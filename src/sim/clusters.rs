@@ -130,3 +130,66 @@ pub(super) fn ids(unit: Unit, batch: &Batch, first: u64) -> Vec<u64> {
         Unit::Request => (first..).take(batch.len).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn one(id: u64, score: i128) -> (u64, Vec<ClusterPair>) {
+        let mut pair = ClusterPair::default();
+        pair.score.n = 1;
+        pair.score.sum = score;
+        (id, vec![pair; 2])
+    }
+
+    fn of(parts: &[(u64, i128)]) -> Clusters {
+        let mut clusters = Clusters::new(2, 1);
+        for (id, score) in parts {
+            let mut part = Clusters::new(2, 1);
+            part.sums.extend([one(*id, *score)]);
+            clusters = clusters.merge(part);
+        }
+        clusters
+    }
+
+    proptest! {
+        #[test]
+        fn merging_does_not_depend_on_the_order(
+            parts in prop::collection::vec((0_u64..6, -9_i128..9), 0..20), cut in 0_usize..20,
+        ) {
+            let cut = cut.min(parts.len());
+            let forward = of(&parts).by_pair(1).unwrap();
+            let halves = of(&parts[cut..]).merge(of(&parts[..cut]));
+            prop_assert_eq!(forward, halves.by_pair(1).unwrap());
+        }
+    }
+
+    #[test]
+    fn more_clusters_than_can_be_held_are_counted_as_too_many_in_any_order() {
+        // So many pairs that the fourth cluster is one too many.
+        let part = |id| {
+            let mut part = Clusters::new(1_200, 1_000);
+            part.sums.insert(id, Vec::new());
+            part.check();
+            part
+        };
+        let three = part(1).merge(part(2)).merge(part(3)).merge(part(2));
+        assert_eq!((three.too_many, three.sums.len()), (false, 3));
+        assert_eq!(three.merge(part(4)).by_pair(1_000), Err(3));
+        let other = part(4).merge(part(3)).merge(part(2).merge(part(1)));
+        assert_eq!(other.merge(part(1)).by_pair(1_000), Err(3));
+    }
+
+    #[test]
+    fn requests_without_a_tenant_stand_alone() {
+        let batch = Batch {
+            tenant: vec![3, NO_NAME, 3, NO_NAME],
+            len: 4,
+            ..Batch::default()
+        };
+        let ids = ids(Unit::Tenant, &batch, 10);
+        assert_eq!((ids[0], ids[2]), (3, 3));
+        assert!(ids[1] != ids[3] && ids[1] > 0xffff && ids[3] > 0xffff);
+    }
+}

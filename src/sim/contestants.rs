@@ -4,7 +4,7 @@ use super::episode::World;
 use super::lab::WorldLab;
 use super::{Contestant, Experiment};
 use crate::policy::{
-    Examples, Lab, Length, Policy, Setup, Spec, TaskMeans, Unit, always, cheapest_first,
+    Examples, Lab, Length, Policy, Rollout, Setup, Spec, TaskMeans, Unit, always, cheapest_first,
 };
 use crate::router::RouteId;
 use crate::source::{Diagnostic, Diagnostics, describe_list, nearest};
@@ -30,6 +30,14 @@ pub(super) enum Runner {
 impl Runner {
     pub(super) fn stateful(&self) -> bool {
         matches!(self, Self::Policy { per_fold, .. } if per_fold.iter().any(|policy| policy.stateful()))
+    }
+
+    /// How far a candidate came. All copies of a policy were told the same, so the first one knows.
+    pub(super) fn rollout(&self) -> Option<Rollout> {
+        match self {
+            Self::Policy { per_fold, .. } => per_fold.first()?.rollout(),
+            Self::Oracle | Self::Unavailable => None,
+        }
     }
 
     pub(super) fn fork(&self) -> Self {
@@ -156,6 +164,7 @@ impl Field {
                 unavailable: entrant.unavailable.clone(),
                 tallies: Vec::new(),
                 traces: Vec::new(),
+                rollouts: Vec::new(),
                 pairs: vec![Vec::new(); baselines],
                 clusters: Vec::new(),
             })
@@ -241,6 +250,7 @@ fn train(
             lab,
         );
         setup.difficulty_hints = workload.has_difficulty_hint();
+        setup.requests = Some(experiment.run_length());
         per_fold.push(setup.build(spec));
         for warning in setup.warnings() {
             if !warnings.0.contains(&warning) {

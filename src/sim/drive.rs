@@ -3,14 +3,14 @@
 //! Verdicts on a request that ends undetermined are not counted: nothing about it is.
 
 use super::episode::World;
-use crate::policy::Ask;
+use crate::policy::{Ask, Feedback, Policy, Why};
 use crate::router::{
     EligibleSet, Failure, Input, InstantWalk, Log, Need, Plan, Reply, RouteId, Router, Served,
     ServedVerdict, Step, UnservedReason, Verdict, VerifierId,
 };
 use crate::standin::outcome::{COST_UNKNOWN, JudgeCall, Outcomes};
 use crate::stats::{Tally, Unserved};
-use crate::units::{Instant, Score, Tokens};
+use crate::units::{Duration, Instant, Score, Tokens};
 use crate::verify::{Judge, Verifier};
 use crate::workload::Batch;
 
@@ -124,6 +124,32 @@ impl Outcome {
             calls,
             (why as u8 + 1) << flag::UNSERVED_SHIFT,
         )
+    }
+}
+
+/// Tells everybody who learns what became of a request. Copies of a policy for different folds are told
+/// about each other's requests: they stand for one policy.
+pub(super) fn tell(
+    per_fold: &mut [Box<dyn Policy>],
+    request: u64,
+    task: u16,
+    why: Why,
+    outcome: Outcome,
+    latency: Duration,
+) {
+    let grade = outcome.grade();
+    let feedback = Feedback {
+        request,
+        task,
+        why,
+        route: (outcome.route() != NO_ROUTE).then_some(RouteId(outcome.route())),
+        fault: None,
+        usage: None,
+        latency,
+        grade: (!grade.is_missing()).then_some(grade),
+    };
+    for policy in per_fold {
+        policy.learn(&feedback);
     }
 }
 

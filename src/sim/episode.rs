@@ -6,11 +6,11 @@ use super::drive::{self, Answering, Outcome, VerifierCounts};
 use super::plain::{Deciding, Plain};
 use super::tallying::{self, Column};
 use crate::catalogue::{Catalogue, Requirement};
-use crate::policy::{Asks, Policy, Unit};
+use crate::policy::{Asks, Policy, Rollout, Unit};
 use crate::router::{RouteId, Router};
 use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::stats::{PairTally, Tally, Unserved};
-use crate::units::{Price, Score, Tokens, mix64};
+use crate::units::{Duration, Price, Score, Tokens, mix64};
 use crate::workload::{Batch, DrawKey, NO_NAME, Workload};
 
 /// Requests that are drawn and decided together: their columns stay in a core's cache.
@@ -178,6 +178,19 @@ impl Scratch {
     }
 }
 
+impl Scratch {
+    /// How far the candidates came that policies let in step by step, by contestant.
+    pub(super) fn rollouts(&self) -> Vec<Option<Rollout>> {
+        let runners = self.runners.iter();
+        runners.map(|runner| runner.runner.rollout()).collect()
+    }
+
+    /// The contestants' policies in their present state.
+    pub(super) fn into_runners(self) -> Vec<Runner> {
+        self.runners.into_iter().map(|one| one.runner).collect()
+    }
+}
+
 /// Runs requests `first .. first + len` of one replicate and adds what happened to `sums`.
 pub(super) fn run_chunk(
     world: &World<'_>,
@@ -271,6 +284,7 @@ fn run_slice(
                         router,
                         &answering,
                         &asks,
+                        first,
                         outcomes,
                         tally,
                     );
@@ -312,9 +326,11 @@ fn decide(
     router: &mut Router,
     answering: &Answering<'_>,
     asks: &Asks<'_>,
+    first: u64,
     outcomes: &mut Vec<Outcome>,
     tally: &mut Tally,
 ) {
+    let learns = per_fold.iter().any(|policy| policy.stateful());
     let mut counts = VerifierCounts::default();
     let mut unseen = VerifierCounts::default();
     let mut unpriced = 0;
@@ -329,7 +345,7 @@ fn decide(
         let decision = per_fold[fold].plan(&ask);
         let eligible = instant.then(|| router.eligible_set(&ask.need));
         let jitter = jitter(ask.word);
-        outcomes.push(drive::answer(
+        let outcome = drive::answer(
             router,
             answering,
             &mut counts,
@@ -338,7 +354,14 @@ fn decide(
             eligible,
             jitter,
             i,
-        ));
+        );
+        outcomes.push(outcome);
+        if learns {
+            let number = first + i as u64;
+            // Tables answer at once.
+            let latency = Duration::ZERO;
+            drive::tell(per_fold, number, ask.task, decision.why, outcome, latency);
+        }
         if let Some(mirror) = decision.mirror {
             // Nobody waits for the mirror; its verdicts say nothing about what was served.
             let copy = drive::answer(

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::contestants::{Field, Runner};
 use super::drive::{self, Answering, VerifierCounts, Watch};
-use super::episode::{World, jitter};
-use super::{Experiment, prepare};
+use super::episode::{Scratch, Sums, World, jitter, run_chunk};
+use super::{CHUNK, Experiment, prepare};
 use crate::policy::{Ask, Decision};
 use crate::router::{FaultKind, Log, Plan, RouteId, Skip, Target, Verdict};
 use crate::source::Diagnostics;
@@ -48,7 +48,7 @@ pub fn explain(
             .help(format!("its requests are {range}")),
         ]));
     };
-    let mut field = Field::build(experiment, &world, 0, warnings);
+    let field = Field::build(experiment, &world, 0, warnings);
     let mut batch = Batch::default();
     let key = DrawKey {
         seed: experiment.seed,
@@ -66,7 +66,8 @@ pub fn explain(
         .map(|policy| policy.name.clone())
         .collect();
     let mut stories = Vec::new();
-    for (policy, runner) in names.into_iter().zip(field.runners_mut()) {
+    let mut runners = runners_before(&world, &field, key, number);
+    for (policy, runner) in names.into_iter().zip(&mut runners) {
         let Runner::Policy {
             per_fold,
             verifiers,
@@ -94,6 +95,22 @@ pub fn explain(
         });
     }
     Ok(stories)
+}
+
+/// Everybody as they are when the request of this number comes: policies that remember have seen all
+/// requests before it.
+fn runners_before(world: &World<'_>, field: &Field, key: DrawKey, number: u64) -> Vec<Runner> {
+    let mut scratch = Scratch::new(world, field);
+    if field.stateful() {
+        let mut sums = Sums::new(world, field.len(), 0);
+        let mut first = 0;
+        while first < number {
+            let len = CHUNK.min(number - first);
+            run_chunk(world, &mut scratch, &[], key, first, len, &mut sums);
+            first += len;
+        }
+    }
+    scratch.into_runners()
 }
 
 fn story(

@@ -321,7 +321,7 @@ impl ShadowPlan {
             })
             .collect();
         let peeked = match self.peek {
-            Some(looks) => peeking::peeked(looks, &truths, &seen, graded),
+            Some(looks) => peeking::peeked(looks, &self.rules, &truths, &seen, graded),
             None => Vec::new(),
         };
         ShadowSizing {
@@ -359,13 +359,13 @@ pub fn recorded_truths(
     candidate: usize,
     primary: usize,
     tasks: &[usize],
-) -> Result<Vec<Truth>, Diagnostic> {
+) -> Result<Vec<Truth>, Box<Diagnostic>> {
     if !workload.has_binary_grades() {
-        return Err(Diagnostic::error(format!(
+        return Err(Box::new(Diagnostic::error(format!(
             "workload `{}` has grades between right and wrong, about which these rules know nothing",
             workload.name
         ))
-        .help("say in `[recorded.columns]` from which grade on an answer counts as right"));
+        .help("say in `[recorded.columns]` from which grade on an answer counts as right")));
     }
     let price = catalogue
         .and_then(|catalogue| {
@@ -427,10 +427,10 @@ pub fn recorded_truths(
         truths.extend(truth(ALL_TASKS.to_owned(), &all));
     }
     if truths.is_empty() {
-        return Err(Diagnostic::error(format!(
+        return Err(Box::new(Diagnostic::error(format!(
             "no request of `{}` has a grade of both `{}` and `{}`",
             workload.name, workload.routes[candidate], workload.routes[primary]
-        )));
+        ))));
     }
     Ok(truths)
 }
@@ -449,12 +449,12 @@ pub fn simulated_truths(
     candidate: usize,
     primary: usize,
     tasks: &[usize],
-) -> Result<Vec<Truth>, Diagnostic> {
+) -> Result<Vec<Truth>, Box<Diagnostic>> {
     let terms = match catalogue {
         Some(catalogue) => super::terms(workload, catalogue),
         None => vec![Terms::UNKNOWN; workload.routes.len()],
     };
-    let population = workload.population(&terms).map_err(|error| *error)?;
+    let population = workload.population(&terms)?;
     let truth = |name: &str, task: Option<usize>| {
         let chosen = || {
             let all = population.tasks.iter().enumerate();
@@ -487,10 +487,10 @@ pub fn simulated_truths(
         truths.extend(truth(ALL_TASKS, None));
     }
     if truths.is_empty() {
-        return Err(Diagnostic::error(format!(
+        return Err(Box::new(Diagnostic::error(format!(
             "no request of `{}` fits both `{}` and `{}`",
             workload.name, workload.routes[candidate], workload.routes[primary]
-        )));
+        ))));
     }
     Ok(truths)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Diagnostic, Diagnostics, Location, SourceFile, Value, nearest};
+use super::{Diagnostic, Diagnostics, Location, Severity, SourceFile, Value, nearest};
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,10 +96,11 @@ impl Context {
         self.found.borrow_mut().push(diagnostic);
     }
 
-    /// What was found so far is wrong.
+    /// Whether anything found so far is wrong, and not only odd.
     #[must_use]
     pub fn has_errors(&self) -> bool {
-        !self.found.borrow().is_empty()
+        let found = self.found.borrow();
+        found.iter().any(|one| one.severity == Severity::Error)
     }
 
     /// Everything that was found, in the order of the file.

@@ -50,6 +50,8 @@ pub fn no_disagreement_floor(rate: f64, alpha: f64) -> Option<u64> {
 /// above, and for the exact unconditional rule, the search starts where two teeth of the saw lie wholly below the power, and everything
 /// before that is taken to lie below it too.
 ///
+/// Takes milliseconds for hundreds of pairs and some seconds for hundreds of thousands.
+///
 /// `None` if the candidate is worse by the margin or more (no number of pairs helps), if more than 10⁷
 /// pairs are needed (or more than a rule can handle, see [`Rule::at`]), or unless 0 < power < 1.
 #[must_use]

@@ -124,12 +124,20 @@ pub fn promotion_probability(
     joint: Joint,
     criterion: Criterion,
 ) -> Option<f64> {
-    let decider = rule.at(n, criterion)?;
-    Some(if rule.looks_at_agreement() {
-        over_agreement(&decider, joint)
-    } else {
-        over_disagreement(n, joint, |s, n10| decider.promotes(n10, s - n10, 0))
-    })
+    Some(rule.at(n, criterion)?.promotion_probability(joint))
+}
+
+impl Decider {
+    /// [`promotion_probability`] for a rule that is ready: several distributions cost one preparation,
+    /// which matters for the exact unconditional rule.
+    #[must_use]
+    pub fn promotion_probability(&self, joint: Joint) -> f64 {
+        if self.looks_at_agreement() {
+            over_agreement(self, joint)
+        } else {
+            over_disagreement(self.n(), joint, |s, n10| self.promotes(n10, s - n10, 0))
+        }
+    }
 }
 
 /// A contribution below this share of the sum cannot change it: the walk outward ends here.
@@ -462,7 +470,7 @@ mod tests {
     fn every_rule_promotes_from_some_number_of_wins_on() {
         // What the algorithm rests on: at a given S (and n11) more wins never undo a promotion.
         for &(name, rule) in RULES {
-            for n in [1_u64, 2, 13, 30, 61] {
+            for n in [1_u64, 2, 13, 30, 61, 120] {
                 for (margin, z) in [
                     (0.0, 1.96),
                     (0.03, 1.96),

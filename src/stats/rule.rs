@@ -136,7 +136,7 @@ impl Criterion {
     }
 }
 
-/// A rule for promoting a candidate. With D = n10 − n01 and S = n10 + n01 over n pairs, m the margin:
+/// A rule for promoting a candidate. All but Newcombe's depend on the counts through n10, n01 and n only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     /// Tango's score test, T(−m) ≥ z; see [`tango_statistic`]. The default: its error at
@@ -307,6 +307,12 @@ impl Decider {
     #[must_use]
     pub fn n(&self) -> u64 {
         self.n
+    }
+
+    /// [`Rule::looks_at_agreement`] of the rule this was made from.
+    #[must_use]
+    pub const fn looks_at_agreement(&self) -> bool {
+        matches!(self.test, Test::Newcombe(_))
     }
 
     /// Whether the table with these counts promotes; the remaining pairs are both wrong. Counts that

@@ -7,7 +7,7 @@
 //! be stored and taken up again.
 //!
 //! What it is not: a test of shares that are not known beforehand. For those see the concurrent
-//! control in `canary` and the confidence sequences.
+//! control (`ConcurrentControl`) and the confidence sequences.
 
 use super::stream_test::{
     OperatingCharacteristics, StreamTest, Verdict, n_until_h1, operating_characteristics,

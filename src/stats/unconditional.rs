@@ -12,7 +12,7 @@ use super::quantile::z_two_sided;
 use super::rule::Counts;
 use super::type_one::{WorstCase, worst_over_disagreement};
 
-/// Most pairs for which the test is computed. The work grows with n: a second or two at this limit.
+/// Most pairs for which the test is computed. The work grows with n: about a second at this limit.
 /// Beyond it the cutoff equals the normal quantile to within 0.005, so use Tango's test.
 pub const UNCONDITIONAL_PAIRS_MAX: u64 = 20_000;
 
@@ -76,8 +76,9 @@ pub fn unconditional_cutoff_over(
             disagreement: margin,
             probability: 0.0,
         };
+        let region = order.region(least);
         for &disagreement in inside() {
-            let probability = order.probability(least, disagreement);
+            let probability = region.probability(disagreement);
             if probability >= worst.probability {
                 worst = WorstCase {
                     disagreement,
@@ -116,23 +117,19 @@ impl Order {
         tango_statistic(Pairs::new(self.n - s, n10, s - n10, 0), -self.margin)
     }
 
-    /// P(T ≥ least) at the margin with the two disagreeing at this rate.
-    fn probability(&self, least: f64, disagreement: f64) -> f64 {
-        let (p10, p01) = (
-            ((disagreement - self.margin) / 2.0).max(0.0),
-            (disagreement + self.margin) / 2.0,
-        );
-        Joint::from_disagreement(p10, p01).map_or(0.0, |joint| {
-            over_disagreement(self.n, joint, |s, n10| {
-                self.statistic(s, n10) >= least - TIE
-            })
-        })
+    /// The tables with T ≥ least.
+    fn region(&self, least: f64) -> Region<'_> {
+        Region {
+            order: self,
+            firsts: self.firsts(least - TIE).map(|(_, first)| first).collect(),
+        }
     }
 
     /// The worst probability of T ≥ least at the margin.
     fn size(&self, least: f64) -> WorstCase {
+        let region = self.region(least);
         worst_over_disagreement(self.n, self.margin, |disagreement| {
-            Some(self.probability(least, disagreement))
+            Some(region.probability(disagreement))
         })
         // Every rate from the margin to one has a joint distribution, so there is a worst case.
         .unwrap_or(WorstCase {
@@ -179,6 +176,25 @@ impl Order {
     }
 }
 
+/// A set of tables: for each number of discordant pairs those with at least some number of wins. Laid out
+/// once, it is evaluated at many rates of disagreement.
+struct Region<'a> {
+    order: &'a Order,
+    firsts: Vec<u64>,
+}
+
+impl Region<'_> {
+    /// Its probability at the margin with the two disagreeing at this rate.
+    fn probability(&self, disagreement: f64) -> f64 {
+        let Order { n, margin } = *self.order;
+        let p10 = ((disagreement - margin) / 2.0).max(0.0);
+        let p01 = (disagreement + margin) / 2.0;
+        Joint::from_disagreement(p10, p01).map_or(0.0, |joint| {
+            over_disagreement(n, joint, |s, n10| n10 >= self.firsts[s as usize])
+        })
+    }
+}
+
 /// The smallest attained cutoff whose `size` is at most `alpha`.
 ///
 /// A size is dear, the probability at one rate of disagreement cheap. So the cutoff is found for a few rates
@@ -196,9 +212,8 @@ fn cutoff(
     let mut rates = vec![size(start).disagreement];
     loop {
         let exceeds = |least: f64| {
-            rates
-                .iter()
-                .any(|rate| order.probability(least, *rate) > alpha)
+            let region = order.region(least);
+            rates.iter().any(|rate| region.probability(*rate) > alpha)
         };
         let Some((next, statistic)) = neighbours(order, start, exceeds) else {
             return Some(None);
@@ -279,7 +294,8 @@ fn neighbours(order: &Order, start: f64, exceeds: impl Fn(f64) -> bool) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::{Criterion, Rule, promotion_probability};
+    use crate::stats::{Criterion, Rule};
+    use std::f64::consts::PI;
 
     /// Every T of n pairs, ascending, ties taken together, by looking at every table.
     fn all_values(n: u64, margin: f64) -> Vec<f64> {
@@ -308,7 +324,7 @@ mod tests {
         ] {
             for n in [1, 2, 5, 12, 25] {
                 let order = Order::new(n, margin).unwrap();
-                let mut values = all_values(n, margin);
+                let values = all_values(n, margin);
                 let want = values
                     .iter()
                     .position(|value| order.size(*value).probability <= alpha);
@@ -323,7 +339,6 @@ mod tests {
                     }
                     _ => panic!("{margin} {alpha} {n}: {got:?} {want:?}"),
                 }
-                values.clear();
             }
         }
     }
@@ -331,13 +346,14 @@ mod tests {
     #[test]
     fn no_rate_of_disagreement_breaks_the_promise() {
         let criterion = Criterion::new(0.03, 1.96).unwrap();
-        for n in [50, 122, 200] {
-            for step in 0..=400 {
-                let rate = 0.03 + 0.97 * f64::from(step) / 400.0;
+        for n in [50, 122, 200, 494] {
+            let decider = Rule::ExactUnconditional.at(n, criterion).unwrap();
+            for step in 0..=1_000 {
+                // Dense at both ends.
+                let rate = 0.03 + 0.97 * libm::sin(f64::from(step) * PI / 2_000.0).powi(2);
                 let joint =
                     Joint::from_disagreement((rate - 0.03) / 2.0, (rate + 0.03) / 2.0).unwrap();
-                let error =
-                    promotion_probability(Rule::ExactUnconditional, n, joint, criterion).unwrap();
+                let error = decider.promotion_probability(joint);
                 assert!(error <= criterion.alpha() + 1e-9, "{n} {rate}: {error}");
             }
         }

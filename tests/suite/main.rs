@@ -2,7 +2,9 @@
 
 mod abreast;
 mod bad_input;
+mod canary;
 mod command_line;
+mod evidence;
 mod explain_and_check;
 mod fidelity;
 mod given;

@@ -2,5 +2,5 @@
 
 mod decisions;
 mod documents;
-mod made;
+pub(crate) mod made;
 mod numbers;

@@ -7,7 +7,7 @@ use super::{Stage, Trace, Tracer};
 use crate::policy::{Ask, Policy};
 use crate::router::{Input, Plan, Reply, RouteId, Router, Step, Target, Verdict, VerifierId};
 use crate::sim::contestants::Runner;
-use crate::sim::drive::{Answering, Outcome, Sum, VerifierCounts};
+use crate::sim::drive::{self, Answering, Outcome, Sum, VerifierCounts};
 use crate::sim::episode::{self, World, jitter};
 use crate::standin::outcome::{COST_UNKNOWN, Outcomes};
 use crate::stats::Tally;
@@ -150,6 +150,10 @@ impl<'a> Course<'a> {
         state.counts = counts;
         let (outcome, end) = played_out?;
         played.outcomes.push(outcome);
+        if per_fold.iter().any(|policy| policy.stateful()) {
+            let (task, why, latency) = (at.ask.task, decision.why, end.since(now));
+            drive::tell(per_fold, at.number, task, why, outcome, latency);
+        }
         let mut mirror_costed = true;
         if let Some(mirror) = decision.mirror {
             // The copy goes out with the request, but after it in the books: what it does to breakers

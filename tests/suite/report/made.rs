@@ -131,6 +131,7 @@ pub(crate) fn experiment(
                 unavailable: None,
                 tallies: vec![tally(all, routes.len())],
                 traces: Vec::new(),
+                rollouts: Vec::new(),
                 pairs: baselines
                     .iter()
                     .map(|&b| vec![pair(all, &contestants[b].2)])
