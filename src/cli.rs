@@ -14,6 +14,7 @@ mod screen;
 #[cfg(feature = "live")]
 mod serve;
 mod size;
+mod size_canary;
 mod size_shadow;
 mod sweep;
 mod watched;

@@ -25,6 +25,7 @@ mod rows;
 mod sample;
 mod shadow;
 mod sheet;
+mod size_canary;
 mod size_shadow;
 mod summary;
 mod sweep;
@@ -39,6 +40,7 @@ pub use rollouts::Rollouts;
 pub use rows::{Known, Mix, Row};
 pub use shadow::Shadow;
 pub use sheet::{SHEET_FORMATS, Sheet};
+pub use size_canary::size_canary;
 pub use size_shadow::size_shadow;
 pub use sweep::{
     Dominance, Dominator, Standing, Sweep, SweepOptions, SweepPoint, WorldResults, sweep,

@@ -34,7 +34,6 @@ mod rule;
 mod sample_size;
 mod sprt;
 mod stream_test;
-mod tail;
 mod tally;
 mod type_one;
 mod unconditional;

@@ -20,7 +20,7 @@ const FILE: &str = "toml";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A synthetic workload (TOML); not with --p0 and --p1.
+    /// A workload (TOML), or recorded outcomes of every route; not with --p0 and --p1.
     data: Option<PathBuf>,
     /// The route that is tried.
     #[arg(long, value_name = "ROUTE")]
@@ -61,6 +61,9 @@ pub(super) struct Arguments {
     /// The route catalogue [default: policies/routes.toml].
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
+    /// Which columns of a data file mean what (TOML), when its names are not the usual ones.
+    #[arg(long, value_name = "FILE", requires = "data")]
+    columns: Option<PathBuf>,
     /// How the result is printed; `toml` is the policy file alone.
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = PossibleValuesParser::new(SHEET_FORMATS.into_iter().chain([FILE])))]
     format: String,
@@ -153,12 +156,7 @@ fn truth(arguments: &Arguments, reader: &mut inputs::Reader) -> Option<CanaryTru
             p1,
         ));
     };
-    let workload = reader.workload(data, None)?;
-    let path = arguments
-        .routes
-        .clone()
-        .unwrap_or_else(|| PathBuf::from(inputs::ROUTES));
-    let catalogue = reader.catalogue(&path).ok()?;
+    let workload = reader.workload(data, arguments.columns.as_deref())?;
     let (Some(candidate), Some(base)) = (&arguments.candidate, &arguments.base) else {
         reader.found.push(
             Diagnostic::error("which route is tried, and which one answers now?").help(format!(
@@ -192,7 +190,15 @@ fn truth(arguments: &Arguments, reader: &mut inputs::Reader) -> Option<CanaryTru
         .map(|task| index("task", task, &workload.tasks))
         .collect();
     let tasks: Vec<usize> = tasks.into_iter().collect::<Option<_>>()?;
-    CanaryTruth::simulated(&workload, &catalogue, candidate?, base?, &tasks)
-        .map_err(|error| reader.found.push(error))
-        .ok()
+    let (candidate, base) = (candidate?, base?);
+    let truth = if workload.is_recorded() {
+        CanaryTruth::recorded(&workload, candidate, base, &tasks)
+    } else {
+        // What a route can read decides what the base answers in its stead.
+        let path = arguments.routes.clone();
+        let path = path.unwrap_or_else(|| PathBuf::from(inputs::ROUTES));
+        let catalogue = reader.catalogue(&path).ok()?;
+        CanaryTruth::simulated(&workload, &catalogue, candidate, base, &tasks)
+    };
+    truth.map_err(|error| reader.found.push(*error)).ok()
 }

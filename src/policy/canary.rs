@@ -114,7 +114,9 @@ impl Spec for CanarySpec {
                 Size::Fixed(weight) => Slice::Fixed {
                     below: weight.threshold(),
                 },
-                Size::Ramp(written) => Slice::Ramp(Progress::new(Arc::new(written.ramp.clone()))),
+                Size::Ramp(written) => {
+                    Slice::Ramp(Box::new(Progress::new(Arc::new(written.ramp.clone()))))
+                }
             },
             stick_to: self.stick_to,
             fallback: self.fallback.clone(),
@@ -160,7 +162,7 @@ enum Slice {
     /// Draws below this, for good.
     Fixed { below: u64 },
     /// As many as the answers so far allow.
-    Ramp(Progress),
+    Ramp(Box<Progress>),
 }
 
 impl Slice {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::format::{UNKNOWN, decimal, percent_exact, whole};
+use super::format::{UNKNOWN, decimal, margin_points, percent_exact, whole};
 use super::layout::Block;
 use super::sheet::{Sheet, block};
 use crate::size::{CanarySizing, Monitored, SliceHarm};
@@ -24,7 +24,12 @@ pub fn size_canary(sizing: &CanarySizing) -> Sheet {
             sizing.alpha,
             sizing.beta
         ),
-        blocks: vec![truth(sizing), monitors(sizing), slices(sizing), file(sizing)],
+        blocks: vec![
+            truth(sizing),
+            monitors(sizing),
+            slices(sizing),
+            file(sizing),
+        ],
         summary: summary(sizing),
         notes: notes(sizing),
         facts,
@@ -80,8 +85,7 @@ fn monitors(sizing: &CanarySizing) -> Block {
             few(one.answers_if_equal),
             few(one.answers_if_worse),
             few(one.extra_wrong_until_decision),
-            one.answers_for_power
-                .map_or_else(|| "never".to_owned(), whole),
+            one.answers_for_power.map_or_else(String::new, whole),
         ]
     };
     let power = format!("answers for {}", percent_exact(1.0 - sizing.beta));
@@ -118,7 +122,7 @@ fn slices(sizing: &CanarySizing) -> Block {
     }
     for (monitor, slice) in weights {
         rows.push(vec![
-            format!("{} %", few(slice.weight * 100.0)),
+            format!("{} %", margin_points(slice.weight)),
             monitor.monitor.to_owned(),
             few(slice.extra_wrong_per_1k),
             few(slice.missed_extra_wrong_per_1k),
@@ -172,7 +176,7 @@ fn summary(sizing: &CanarySizing) -> String {
             format!(
                 "{} requests{time} at {} %",
                 few(slice.requests_until_decision),
-                few(slice.weight * 100.0)
+                margin_points(slice.weight)
             )
         })
         .collect();
@@ -192,8 +196,16 @@ fn notes(sizing: &CanarySizing) -> Vec<String> {
     let mut notes = vec![
         "extra wrong until decision = expected answers × gap / share graded; the rate per 1,000 is no total: it runs for as long as the candidate stays".to_owned(),
         "each step has a test of its own; the chances over the ramp take every slice above as a step".to_owned(),
+        "confidence sequence: withdraws once the share of wrong answers is shown to be above the base's; it needs no error rate of the candidate, and may be looked at for ever".to_owned(),
+        "control: the same test on the wrong answers of slice and control, for a base whose error rate nobody knows; how many of them a step has is left to chance, so its end is not in these numbers".to_owned(),
         "answers are taken to be independent; a few users with many requests decide earlier or later than this".to_owned(),
     ];
+    if let Some(graded) = sizing.truth.graded {
+        notes.push(format!(
+            "the error rates are those of {} recorded requests with a grade of both routes, and no surer than that",
+            whole(graded)
+        ));
+    }
     if sizing.label_delay_h > 0.0 {
         notes.push("a slice goes on answering while the deciding grade is on its way: that part of the harm does grow with the slice".to_owned());
     }

@@ -14,16 +14,17 @@
 
 use serde::Serialize;
 
-use super::population;
+use super::{population, recorded_truths};
 use crate::catalogue::Catalogue;
 use crate::source::Diagnostic;
 use crate::stats::{
-    OperatingCharacteristics, Sprt, StreamStep, StreamSteps, StreamTest, operating_characteristics,
+    BernoulliMixture, BernoulliSequence, OperatingCharacteristics, Sprt, StreamSteps, StreamTest,
+    operating_characteristics,
 };
 use crate::workload::Workload;
 
 /// Among the runs that an SPRT would withdraw, the share that a step leaves it time for.
-const IN_TIME: f64 = 0.99;
+const IN_TIME: f64 = 0.999;
 /// A step's graded answers are rounded up to a multiple of this.
 const ROUND: u64 = 10;
 /// Most graded answers that are looked through for a monitor's chance.
@@ -45,6 +46,8 @@ pub struct CanaryTruth {
     pub p1: f64,
     /// Share of all requests that these are.
     pub share: f64,
+    /// Requests with a grade of both routes that the rates were counted on, if they were recorded.
+    pub graded: Option<u64>,
 }
 
 impl CanaryTruth {
@@ -58,7 +61,48 @@ impl CanaryTruth {
             p0,
             p1,
             share: 1.0,
+            graded: None,
         }
+    }
+
+    /// The error rates in a recorded log, on the requests with a grade of both routes: those of `tasks`, or
+    /// of all tasks if none is named. They are estimates: no better than the log is long.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recorded_truths`].
+    pub fn recorded(
+        workload: &Workload,
+        candidate: usize,
+        base: usize,
+        tasks: &[usize],
+    ) -> Result<Self, Box<Diagnostic>> {
+        let truths = recorded_truths(workload, None, candidate, base, tasks)?;
+        // Of all tasks the last entry is all of them together.
+        let of_all = if tasks.is_empty() {
+            &truths[truths.len() - 1..]
+        } else {
+            &truths[..]
+        };
+        let (mut graded, mut share, mut wrong) = (0, 0.0, (0.0, 0.0));
+        for truth in of_all {
+            let pairs = truth.pairs.unwrap_or(0);
+            let (joint, weight) = (truth.joint, pairs as f64);
+            graded += pairs;
+            share += truth.share;
+            wrong.0 += weight * (joint.p10() + joint.p00());
+            wrong.1 += weight * (joint.p01() + joint.p00());
+        }
+        let names: Vec<&str> = of_all.iter().map(|truth| truth.task.as_str()).collect();
+        Ok(Self {
+            task: names.join(", "),
+            candidate: workload.routes[candidate].clone(),
+            base: workload.routes[base].clone(),
+            p0: wrong.0 / graded as f64,
+            p1: wrong.1 / graded as f64,
+            share,
+            graded: Some(graded),
+        })
     }
 
     /// The error rates of a synthetic world in expectation: those of `tasks` (indices of
@@ -76,7 +120,7 @@ impl CanaryTruth {
         candidate: usize,
         base: usize,
         tasks: &[usize],
-    ) -> Result<Self, Diagnostic> {
+    ) -> Result<Self, Box<Diagnostic>> {
         let world = population(workload, catalogue).map_err(|error| *error)?;
         let (mut share, mut wrong_base, mut wrong_slice) = (0.0, 0.0, 0.0);
         let mut names = Vec::new();
@@ -102,6 +146,7 @@ impl CanaryTruth {
             p0: wrong_base / share,
             p1: wrong_slice / share,
             share,
+            graded: None,
         })
     }
 
@@ -151,8 +196,8 @@ pub struct Monitored {
     pub answers_if_worse: f64,
     /// Extra wrong answers given until then, graded or not: the same for every slice.
     pub extra_wrong_until_decision: f64,
-    /// Graded answers within which it withdraws the worse candidate with chance 1 − β; `None` if it never
-    /// does so often, or not within a million.
+    /// Graded answers within which it withdraws the worse candidate with chance 1 − β; `None` if it does
+    /// so less often, not within a million, or if that is not known (for the control).
     pub answers_for_power: Option<u64>,
     /// By slice.
     pub slices: Vec<SliceHarm>,
@@ -249,7 +294,11 @@ impl CanaryPlan {
             stanza: self.stanza(&truth, design, min_graded),
             truth,
         };
-        let monitors = [self.monitored("sprt", &sprt, &sizing)];
+        let monitors = [
+            self.monitored("sprt", &sprt, &sizing),
+            self.by_sequence(&sizing),
+            self.beside_control(&sizing),
+        ];
         sizing.monitors = monitors.into_iter().flatten().collect();
         Ok(sizing)
     }
@@ -264,13 +313,57 @@ impl CanaryPlan {
             operating_characteristics(test, p, Some(sizing.min_graded))
         };
         let (equal, worse) = (within(sizing.truth.p0)?, within(sizing.truth.p1)?);
+        let found = self.described(monitor, &equal, &worse, sizing);
+        Some(Monitored {
+            answers_for_power: answers_for(test, sizing.truth.p1, 1.0 - self.beta),
+            ..found
+        })
+    }
+
+    /// A confidence sequence that withdraws the candidate once it lies wholly above p0. It names no p1 and
+    /// may be looked at for ever; where p1 is known it takes longer than the SPRT.
+    fn by_sequence(&self, sizing: &CanarySizing) -> Option<Monitored> {
+        let sequence = BernoulliSequence::new(self.alpha, sizing.min_graded as f64, self.alpha)?;
+        let test = BernoulliMixture::new(sequence, sizing.design.0)?;
+        self.monitored("confidence sequence", &test, sizing)
+    }
+
+    /// The SPRT on the slice's share of the wrong answers of slice and control, for the ratio p1/p0.
+    ///
+    /// A graded answer is the slice's or the control's with the same chance. Of the wrong ones, which are
+    /// what this test observes, there are 2·p0 for each answer of the slice if both err alike, p0 + p1 if
+    /// the candidate is worse, so the expected answers are the expected observations divided by that
+    /// (Wald's equation; A. Wald, Annals of Mathematical Statistics 15 (1944) 283–296). How many wrong
+    /// answers a step has is left to chance, so that its end is in none of these numbers.
+    fn beside_control(&self, sizing: &CanarySizing) -> Option<Monitored> {
+        let (p0, p1) = (sizing.truth.p0, sizing.truth.p1);
+        let design = sizing.design.1 / (sizing.design.0 + sizing.design.1);
+        if self.weights.iter().any(|weight| *weight > 0.5) {
+            return None;
+        }
+        let test = Sprt::new(0.5, design, self.alpha, self.beta)?;
+        let mut equal = operating_characteristics(&test, 0.5, None)?;
+        let mut worse = operating_characteristics(&test, p1 / (p0 + p1), None)?;
+        equal.expected_n /= 2.0 * p0;
+        worse.expected_n /= p0 + p1;
+        Some(self.described("control", &equal, &worse, sizing))
+    }
+
+    /// A monitor with these odds.
+    fn described(
+        &self,
+        monitor: &'static str,
+        equal: &OperatingCharacteristics,
+        worse: &OperatingCharacteristics,
+        sizing: &CanarySizing,
+    ) -> Monitored {
         let steps = self.weights.len() as f64;
         let missed = 1.0 - worse.accept_h1;
         let slices = self
             .weights
             .iter()
             .map(|weight| self.slice(*weight, missed, worse.expected_n, sizing));
-        Some(Monitored {
+        Monitored {
             monitor,
             false_rollback: equal.accept_h1,
             // 1 − (1 − f)^steps, without losing a small f.
@@ -280,9 +373,9 @@ impl CanaryPlan {
             answers_if_equal: equal.expected_n,
             answers_if_worse: worse.expected_n,
             extra_wrong_until_decision: worse.expected_n / self.graded_share * sizing.gap,
-            answers_for_power: answers_for(test, sizing.truth.p1, 1.0 - self.beta),
+            answers_for_power: None,
             slices: slices.collect(),
-        })
+        }
     }
 
     fn slice(&self, weight: f64, missed: f64, answers: f64, sizing: &CanarySizing) -> SliceHarm {
@@ -350,10 +443,170 @@ fn in_time(sprt: &Sprt, p1: f64) -> Option<u64> {
 /// The fewest answers within which the test accepts H1 with this chance.
 fn answers_for(test: &impl StreamTest, p: f64, chance: f64) -> Option<u64> {
     let mut sum = 0.0;
-    StreamSteps::new(test, p, None)?
-        .take_while(|step: &StreamStep| step.n <= ANSWERS_MAX && step.undecided > 1e-12)
-        .find_map(|step| {
-            sum += step.accept_h1;
-            (sum >= chance).then_some(step.n)
-        })
+    for step in StreamSteps::new(test, p, None)? {
+        sum += step.accept_h1;
+        if sum >= chance {
+            return Some(step.n);
+        }
+        if step.n >= ANSWERS_MAX || step.undecided < 1e-12 {
+            break;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Verdict;
+    use proptest::prelude::*;
+
+    fn plan() -> CanaryPlan {
+        CanaryPlan {
+            weights: vec![0.01, 0.05, 0.25],
+            alpha: 0.05,
+            beta: 0.10,
+            min_graded: None,
+            requests_per_day: None,
+            graded_share: 1.0,
+            label_delay_h: 0.0,
+        }
+    }
+
+    fn given(p0: f64, p1: f64) -> CanaryTruth {
+        CanaryTruth::given("small".to_owned(), "large".to_owned(), p0, p1)
+    }
+
+    #[test]
+    fn harm_until_the_decision_is_the_same_for_every_slice_and_only_the_delay_differs() {
+        let sizing = plan().size(given(0.032, 0.140)).unwrap();
+        for one in &sizing.monitors {
+            for slice in &one.slices {
+                // Requests × slice × gap is the harm, whichever slice.
+                let harm = slice.requests_until_decision * slice.extra_wrong_per_1k / 1e3;
+                assert!((harm - one.extra_wrong_until_decision).abs() < 1e-9);
+                assert!(slice.missed_extra_wrong_per_1k < slice.extra_wrong_per_1k);
+            }
+            let ratio =
+                one.slices[0].requests_until_decision / one.slices[2].requests_until_decision;
+            assert!((ratio - 25.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn grades_that_come_late_or_seldom_cost_time_and_harm() {
+        let prompt = CanaryPlan {
+            requests_per_day: Some(24_000.0),
+            ..plan()
+        };
+        let late = CanaryPlan {
+            label_delay_h: 10.0,
+            ..prompt.clone()
+        };
+        let seldom = CanaryPlan {
+            graded_share: 0.5,
+            ..prompt.clone()
+        };
+        let of = |plan: &CanaryPlan| plan.size(given(0.05, 0.10)).unwrap().monitors[0].clone();
+        let (prompt, late, seldom) = (of(&prompt), of(&late), of(&seldom));
+        let hours = |one: &Monitored| one.slices[0].hours_until_decision.unwrap();
+        assert!((hours(&late) - hours(&prompt) - 10.0).abs() < 1e-9);
+        assert!((hours(&seldom) / hours(&prompt) - 2.0).abs() < 1e-9);
+        assert_eq!(
+            late.extra_wrong_until_decision,
+            prompt.extra_wrong_until_decision
+        );
+        let twice = seldom.extra_wrong_until_decision / prompt.extra_wrong_until_decision;
+        assert!((twice - 2.0).abs() < 1e-9);
+        // 1,000 requests an hour, one in a hundred in the slice, a gap of five points, for ten hours.
+        let waiting = late.slices[0].extra_wrong_in_label_delay.unwrap();
+        assert!((waiting - 5.0).abs() < 1e-9, "{waiting}");
+        assert_eq!(prompt.slices[0].extra_wrong_in_label_delay, Some(0.0));
+    }
+
+    /// The control's expected answers come from Wald's equation; here they are counted out, answer by
+    /// answer, each the slice's or the control's with the same chance.
+    #[test]
+    fn the_controls_expected_answers_are_those_of_the_walk() {
+        let (p0, p1) = (0.05, 0.20);
+        let sizing = plan().size(given(p0, p1)).unwrap();
+        let control = sizing
+            .monitors
+            .iter()
+            .find(|one| one.monitor == "control")
+            .unwrap();
+        let test = Sprt::new(0.5, 0.8, 0.05, 0.10).unwrap();
+        for (rate, expected, odds) in [
+            (p0, control.answers_if_equal, control.false_rollback),
+            (p1, control.answers_if_worse, 1.0 - control.missed),
+        ] {
+            // Chance of each undecided pair (wrong answers of the slice, of the control).
+            let mut mass = std::collections::BTreeMap::from([((0u64, 0u64), 1.0)]);
+            let (mut answers, mut aborted, mut left) = (0.0, 0.0, 1.0);
+            while left > 1e-10 {
+                answers += left / 2.0;
+                let mut next = std::collections::BTreeMap::new();
+                for ((slice, other), here) in mass {
+                    let wrong = [
+                        ((slice + 1, other), rate / 2.0),
+                        ((slice, other + 1), p0 / 2.0),
+                    ];
+                    let right = 1.0 - wrong[0].1 - wrong[1].1;
+                    *next.entry((slice, other)).or_insert(0.0) += here * right;
+                    for ((slice, other), chance) in wrong {
+                        match test.verdict(slice, slice + other) {
+                            Verdict::Continue => {
+                                *next.entry((slice, other)).or_insert(0.0) += here * chance;
+                            }
+                            Verdict::AcceptH1 => aborted += here * chance,
+                            Verdict::AcceptH0 => {}
+                        }
+                    }
+                }
+                left = next.values().sum();
+                mass = next;
+            }
+            assert!(
+                (answers - expected).abs() < 1e-5,
+                "{rate}: {answers} {expected}"
+            );
+            assert!((aborted - odds).abs() < 1e-8, "{rate}: {aborted} {odds}");
+        }
+    }
+
+    #[test]
+    fn what_no_test_can_tell_apart_is_refused() {
+        assert!(
+            plan()
+                .size(given(0.10, 0.05))
+                .unwrap_err()
+                .contains("no harm")
+        );
+        for (p0, p1) in [(0.05, 0.05), (0.0, 0.1), (0.1, 1.0), (0.5, 0.500_001)] {
+            assert!(plan().size(given(p0, p1)).is_err(), "{p0} {p1}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        /// Whatever is planned is finite, and a chance is a chance.
+        #[test]
+        fn numbers_are_finite(p0 in 0.001f64..0.3, more in 1.3f64..4.0, alpha in 0.001f64..0.4, beta in 0.001f64..0.4, graded in 0.01f64..=1.0) {
+            let plan = CanaryPlan { alpha, beta, graded_share: graded, requests_per_day: Some(100.0), ..plan() };
+            let p1 = (p0 * more).min(0.95);
+            let sizing = plan.size(given(p0, p1)).unwrap();
+            prop_assert!(sizing.fastest_abort.is_some_and(|n| n <= sizing.min_graded));
+            for one in &sizing.monitors {
+                for chance in [one.false_rollback, one.false_rollback_in_ramp, one.missed, one.missed_in_ramp] {
+                    prop_assert!((0.0..=1.0).contains(&chance), "{:?}", one);
+                }
+                prop_assert!(one.false_rollback <= one.false_rollback_in_ramp + 1e-12);
+                prop_assert!(one.extra_wrong_until_decision > 0.0 && one.extra_wrong_until_decision.is_finite());
+                for slice in &one.slices {
+                    prop_assert!(slice.hours_until_decision.is_some_and(f64::is_finite));
+                    prop_assert!(slice.days_for_step.is_some_and(f64::is_finite));
+                }
+            }
+        }
+    }
 }

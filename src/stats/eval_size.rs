@@ -9,9 +9,9 @@
 //! What it is not: an estimate from data. The true accuracies are inputs, from a model of the traffic
 //! or from a guess one wants to plan for.
 
+use super::binomial::{binomial_lower, binomial_upper};
 use super::sprt::Sprt;
 use super::stream_test::{OperatingCharacteristics, StreamTest, operating_characteristics};
-use super::tail::binomial_sides;
 
 /// A share that must be reached, in whole millionths, so that equality is decided in integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,7 +113,7 @@ impl CheapestPassing {
             let (fails, passes) = if self.is_free(i, accuracies) {
                 (1.0, 0.0)
             } else {
-                binomial_sides(least, n, accuracy, 1.0 - accuracy)
+                sides(least, n, accuracy)
             };
             *pick = rest * passes;
             rest *= fails;
@@ -232,6 +232,18 @@ impl CheapestPassing {
     /// Whether an option is taken without being measured: a fallback with no option after it.
     fn is_free(&self, option: usize, accuracies: &[f64]) -> bool {
         option == self.fallback && option + 1 == accuracies.len()
+    }
+}
+
+/// P(X < k) and P(X ≥ k) for X binomial, from one sum: the smaller has its own digits.
+fn sides(k: f64, n: f64, p: f64) -> (f64, f64) {
+    let q = 1.0 - p;
+    if k > n * p {
+        let upper = binomial_upper(k, n, p, q);
+        (1.0 - upper, upper)
+    } else {
+        let lower = binomial_lower(k - 1.0, n, p, q);
+        (lower, 1.0 - lower)
     }
 }
 

@@ -39,6 +39,7 @@ mod serve_limits;
 mod serve_requests;
 #[cfg(feature = "live")]
 mod served;
+mod size_canary;
 mod sweep;
 mod sweep_documents;
 mod tidy;

@@ -4,6 +4,7 @@
 //! computes is a failure, not a value passed over. `ROUTELAB_REFERENCE_STATISTICS=FILE` takes another
 //! file of the same schema, so that anybody can check vectors of their own.
 
+mod eval;
 pub(crate) mod evidence;
 mod pairs;
 mod population;
@@ -58,6 +59,30 @@ impl Check {
         }
     }
 
+    /// Holds a number against one that was itself computed with an absolute error of `noise`: within
+    /// `tolerance`, and within the noise where the value is smaller than the tolerance.
+    pub(crate) fn near_noisy(
+        &mut self,
+        what: &str,
+        got: f64,
+        want: &Value,
+        (tolerance, noise): (f64, f64),
+    ) {
+        let tiny = number(want).is_some_and(|want| want.abs() < tolerance);
+        if tiny {
+            self.compared += 1;
+            // Not "greater than": a NaN has to fail.
+            let near = number(want).is_some_and(|want| (got - want).abs() <= noise);
+            if !near {
+                self.wrong.push(format!(
+                    "{what}: {got:e} instead of {want}, where {noise:e} is allowed"
+                ));
+            }
+        } else {
+            self.near(what, got, want, tolerance);
+        }
+    }
+
     /// Holds anything else against the file's: whole numbers, words, truths.
     pub(crate) fn same(&mut self, what: &str, got: impl Into<Value>, want: &Value) {
         self.compared += 1;
@@ -80,6 +105,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 
 /// Families by their key in the file.
 const FAMILIES: &[&[(&str, Family)]] = &[
+    eval::FAMILIES,
     evidence::FAMILIES,
     pairs::FAMILIES,
     population::FAMILIES,

@@ -2,17 +2,19 @@
 //! confidence sequences.
 
 use routelab::stats::{
-    BernoulliSequence, EmpiricalBernstein, MixtureE, PlugInCapital, STAKES, Sides, Spending, Sprt,
-    Stitching, naive_error, normal_mixture_one_sided, normal_mixture_two_sided,
-    obrien_fleming_constant, pocock_constant, spending_boundaries, z_two_sided,
+    BernoulliSequence, Criterion, Decider, EmpiricalBernstein, MixtureE, NonInferiority,
+    PlugInCapital, Rule, STAKES, Sides, Spending, Sprt, Stitching, naive_error,
+    normal_mixture_one_sided, normal_mixture_two_sided, obrien_fleming_constant, peeking,
+    pocock_constant, spending_boundaries, z_two_sided,
 };
 use serde_json::Value;
 
-use super::{Check, Family, Vectors};
+use super::{Check, Family, Vectors, number};
 
 pub(super) const FAMILIES: &[(&str, Family)] = &[
     ("canary_sprt", canary_sprt),
     ("group_sequential", group_sequential),
+    ("peeking_every_50_to_2000", peeking_every_50),
     ("mixture_e_grid", mixture_e_grid),
     ("confidence_sequences", confidence_sequences),
 ];
@@ -103,6 +105,102 @@ fn group_sequential(vectors: &Vectors<'_>, family: &Value, check: &mut Check) {
         } else {
             check.unknown(part);
         }
+    }
+}
+
+/// Pairs between two looks, as the family's name says.
+const EVERY: u64 = 50;
+
+/// The critical value of the rules that look as though for the first time, as the file's notes say.
+const Z: f64 = 1.96;
+
+/// The vectors were made with Fourier transforms, whose rounding is absolute.
+const PEEKING_NOISE: f64 = 1e-12;
+
+/// p10 and p01 of a scenario: `margin pd=.12`, or `task candidate/primary` of the file's joint
+/// probabilities.
+fn scenario(vectors: &Vectors<'_>, name: &str) -> Option<(f64, f64)> {
+    if let Some(disagreement) = name.strip_prefix("margin pd=") {
+        let disagreement: f64 = disagreement.parse().ok()?;
+        return Some(((disagreement - MARGIN) / 2.0, (disagreement + MARGIN) / 2.0));
+    }
+    let joint = &vectors.0["joint_probabilities"][name.replacen(' ', "/", 1)];
+    Some((number(&joint["p10"])?, number(&joint["p01"])?))
+}
+
+/// Critical values of the looks; an infinite one decides nothing.
+fn critical_values(method: &str, looks: usize) -> Option<Vec<f64>> {
+    if let Some(planned) = method.strip_prefix("tango+LD-OBF") {
+        let planned: u32 = planned.parse().ok()?;
+        let fractions: Vec<f64> = (1..=planned)
+            .map(|k| f64::from(k) / f64::from(planned))
+            .collect();
+        let bounds = spending_boundaries(&fractions, Spending::OBrienFleming, ALPHA, Sides::One)?;
+        return (bounds.len() >= looks).then_some(bounds);
+    }
+    matches!(method, "wald_seed" | "tango").then(|| vec![Z; looks])
+}
+
+fn peeking_every_50(vectors: &Vectors<'_>, family: &Value, check: &mut Check) {
+    let tolerance = vectors.tolerance("peeking");
+    for (key, cells) in family.as_object().unwrap() {
+        let (name, method) = key.split_once('|').unwrap_or((key, ""));
+        let Some(rates) = scenario(vectors, name) else {
+            check.unknown(key);
+            continue;
+        };
+        let wants = cells["cum"].as_array().unwrap();
+        let looks: Vec<u64> = (1..=wants.len() as u64).map(|k| k * EVERY).collect();
+        let found = if let Some(alpha) = method.strip_prefix("eprocess ") {
+            let alpha: f64 = alpha.parse().unwrap();
+            let process = MixtureE::new(MARGIN).unwrap();
+            peeking(rates, &looks, |counts, _| {
+                promoted(process.promotes(counts.n10, counts.n01, counts.n, alpha))
+            })
+        } else if let Some(bounds) = critical_values(method, looks.len()) {
+            let rule = if method == "wald_seed" {
+                Rule::WaldLesson
+            } else {
+                Rule::Tango
+            };
+            let decider = |(n, z): (&u64, &f64)| -> Option<Decider> {
+                let criterion = z.is_finite().then(|| Criterion::new(MARGIN, *z))??;
+                rule.at(*n, criterion)
+            };
+            let deciders: Vec<Option<Decider>> = looks.iter().zip(&bounds).map(decider).collect();
+            peeking(rates, &looks, |counts, look| {
+                let decider = deciders[look].as_ref();
+                promoted(decider.is_some_and(|one| one.promotes(counts.n10, counts.n01, 0)))
+            })
+        } else {
+            check.unknown(key);
+            continue;
+        };
+        let found = found.unwrap();
+        for (part, want) in cells.as_object().unwrap() {
+            match part.as_str() {
+                "cum" => {
+                    for ((n, got), want) in looks.iter().zip(&found.promoted_by).zip(wants) {
+                        check.near_noisy(
+                            &format!("{key} {n}"),
+                            *got,
+                            want,
+                            (tolerance, PEEKING_NOISE),
+                        );
+                    }
+                }
+                "En" => check.near(&format!("{key} {part}"), found.expected_n, want, tolerance),
+                _ => check.unknown(&format!("{key} {part}")),
+            }
+        }
+    }
+}
+
+fn promoted(yes: bool) -> NonInferiority {
+    if yes {
+        NonInferiority::NonInferior
+    } else {
+        NonInferiority::Inconclusive
     }
 }
 
