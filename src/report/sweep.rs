@@ -399,7 +399,7 @@ fn gather(alternatives: &Alternatives, worlds: &[WorldResults]) -> Units {
     let what = if first.shared_rows {
         "blocks of consecutive rows"
     } else if whole_replicates {
-        "replicates (each was trained, or drew for its users, once)"
+        "replicates (the requests of one share a training, a draw for their user, or a rollout)"
     } else {
         "blocks of consecutive requests"
     };

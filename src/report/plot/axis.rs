@@ -165,7 +165,7 @@ mod tests {
             texts(&[0.3, 18.0], 20.0),
             ["0.5", "1", "2", "5", "10", "20"]
         );
-        assert_eq!(texts(&[0.001, 9000.0], 20.0).len(), 7);
+        assert_eq!(texts(&[0.001, 9000.0], 20.0).len(), 8);
         assert!(texts(&[5.0], 20.0).contains(&"5.0".to_owned()));
     }
 
