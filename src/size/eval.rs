@@ -11,10 +11,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::eval_tasks::EvalTask;
-use crate::stats::{
-    Bar, CheapestPassing, Sprt, StreamTest, Verdict, indifference_zone, wilson_fraction,
-    z_two_sided,
-};
+use crate::stats::{Bar, CheapestPassing, Sprt, indifference_zone, wilson_fraction, z_two_sided};
 use crate::units::Score;
 use crate::workload::Expected;
 
@@ -168,11 +165,7 @@ impl EvalPlan {
         if self.labels_max == 0 || !self.chances.iter().all(sound) {
             return None;
         }
-        let test = Capped {
-            sprt,
-            cap: self.labels_max,
-            bar,
-        };
+        let test = Test { sprt, bar };
         let mut fixed: Vec<Vec<(Vec<f64>, f64)>> = vec![Vec::new(); self.examples.len()];
         let mut sequential = Vec::with_capacity(tasks.len());
         let (mut cells, mut needed) = (Vec::new(), Vec::new());
@@ -213,7 +206,7 @@ impl EvalPlan {
     }
 
     /// Everything about one task.
-    fn answer(&self, task: &EvalTask, test: &Capped) -> Option<Answer> {
+    fn answer(&self, task: &EvalTask, test: &Test) -> Option<Answer> {
         let rule = CheapestPassing {
             bar: test.bar,
             fallback: task.otherwise,
@@ -230,7 +223,7 @@ impl EvalPlan {
             .iter()
             .map(|n| Some((rule.picks(*n, &rates)?, *n as f64 * labels)))
             .collect::<Option<_>>()?;
-        let tested = rule.sequential(&rates, test, self.labels_max)?;
+        let tested = rule.sequential(&rates, &test.sprt, self.labels_max)?;
         let needed = self.chances.iter().map(|chance| EvalNeeded {
             task: task.name.clone(),
             chance: *chance,
@@ -245,17 +238,10 @@ impl EvalPlan {
         let oracle = task.oracle();
         let mut cells = Vec::with_capacity(task.candidates);
         for (at, route) in task.routes[..task.candidates].iter().enumerate() {
-            let odds = tested.tests.get(at).filter(|_| route.rate.is_some());
+            let odds = tested.measured.get(at).filter(|_| route.rate.is_some());
             let counted = route.rate.zip(route.graded);
             let limits =
                 counted.and_then(|(rate, n)| wilson_fraction(rate, n as f64, z_two_sided(LEVEL)));
-            let undecided = match (route.rate, odds) {
-                (Some(rate), Some(_)) => {
-                    let open = test.sprt.operating_characteristics(rate, Some(test.cap))?;
-                    Some(open.undecided)
-                }
-                _ => None,
-            };
             cells.push(EvalCell {
                 task: task.name.clone(),
                 route: route.name.clone(),
@@ -269,9 +255,9 @@ impl EvalPlan {
                     .and(route.rate)
                     .and_then(|rate| self.settled(test.bar, rate)),
                 tested: odds.is_some(),
-                sequential_pass: odds.map(|odds| odds.accept_h1),
-                sequential_labels: odds.map(|odds| odds.expected_n),
-                sequential_undecided: undecided,
+                sequential_pass: odds.map(|odds| odds.passes),
+                sequential_labels: odds.map(|odds| odds.labels),
+                sequential_undecided: odds.map(|odds| odds.capped),
             });
         }
         Some(Answer {
@@ -346,24 +332,8 @@ struct Answer {
     needed: Vec<EvalNeeded>,
 }
 
-/// Wald's test of "above the zone" against "below it", broken off at a limit, where the share decides.
-struct Capped {
+/// The sequential test of a bar.
+struct Test {
     sprt: Sprt,
-    cap: u64,
     bar: Bar,
-}
-
-impl StreamTest for Capped {
-    fn verdict(&self, hits: u64, n: u64) -> Verdict {
-        match self.sprt.verdict(hits, n) {
-            Verdict::Continue if n >= self.cap => {
-                if hits >= self.bar.least_right(n) {
-                    Verdict::AcceptH1
-                } else {
-                    Verdict::AcceptH0
-                }
-            }
-            verdict => verdict,
-        }
-    }
 }

@@ -254,7 +254,7 @@ fn every_format_holds_the_same_numbers() {
         let slices = found["slices"].as_array().unwrap();
         let slice = slices
             .iter()
-            .find(|one| one["weight"].to_string() == row[weight])
+            .find(|one| row[weight] == one["weight"].to_string())
             .unwrap();
         for (value, name) in row.iter().zip(&header) {
             let expected = [slice, found, &json["truth"], &json]
