@@ -254,7 +254,10 @@ fn every_format_holds_the_same_numbers() {
         let slices = found["slices"].as_array().unwrap();
         let slice = slices
             .iter()
-            .find(|one| row[weight] == one["weight"].to_string())
+            .find(|one| {
+                let own = one["weight"].to_string();
+                row[weight] == own
+            })
             .unwrap();
         for (value, name) in row.iter().zip(&header) {
             let expected = [slice, found, &json["truth"], &json]
