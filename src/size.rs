@@ -19,6 +19,6 @@ pub use expected::{population, terms};
 pub use peeking::Peeked;
 pub use rehearsal::{Rehearsal, Rehearsed, Runs};
 pub use shadow::{
-    Campaign, Cell, Certified, Mirroring, Needed, Origin, ShadowPlan, ShadowSizing, Truth, TypeOne,
-    recorded_truths, simulated_truths,
+    Campaign, Cell, Certified, Mirroring, Needed, Origin, ShadowPlan, ShadowSizing,
+    TYPE_ONE_PAIRS_MAX, Truth, TypeOne, recorded_truths, simulated_truths,
 };

@@ -185,7 +185,7 @@ fn errors(plan: &ShadowPlan, sizing: &ShadowSizing) -> Block {
                 .type_one
                 .iter()
                 .find(|one| one.rule == rule.name() && one.n == *n);
-            found.map_or_else(|| UNKNOWN.to_owned(), |one| chance(one.error))
+            found.map_or_else(|| "not computed".to_owned(), |one| chance(one.error))
         }));
         row
     });
@@ -194,7 +194,7 @@ fn errors(plan: &ShadowPlan, sizing: &ShadowSizing) -> Block {
         .map(|(t, right)| (t.as_str(), *right))
         .collect();
     block(
-        "Chance of promoting a candidate that is worse by exactly the margin: the highest over all shares of disagreement, exact".to_owned(),
+        "Chance of promoting a candidate that is worse by exactly the margin, exact: the highest over all shares of disagreement".to_owned(),
         &titles,
         rows.collect(),
     )
@@ -202,56 +202,72 @@ fn errors(plan: &ShadowPlan, sizing: &ShadowSizing) -> Block {
 
 fn sizes(sizing: &ShadowSizing) -> Block {
     let money = |usd: Option<f64>| usd.map_or_else(|| UNKNOWN.to_owned(), usd_value);
-    // Where no number of pairs helps, one row says so.
-    let told = |needed: &&Needed| {
-        needed.settled.is_some()
-            || sizing
-                .needed
-                .iter()
-                .find(|one| {
-                    one.truth == needed.truth && one.rule == needed.rule && one.settled.is_none()
-                })
-                .is_some_and(|first| std::ptr::eq(first, *needed))
-    };
-    let rows = sizing.needed.iter().filter(told).map(|needed| {
-        let mut cells = who(sizing, needed.truth);
-        cells.push(needed.rule.to_owned());
-        cells.push(chance(needed.power));
-        match (needed.first, needed.settled, needed.campaign) {
-            (Some(first), Some(settled), Some(campaign)) => {
-                cells.push(whole(first));
-                cells.push(whole(settled));
-                cells.push(whole(campaign.mirrored_pairs));
-                cells.push(money(campaign.mirror_usd));
-                cells.push(money(campaign.grading_usd));
-                cells.push(campaign.days.map_or_else(
+    // Columns of money and days stand only where somebody said what they need.
+    let campaigns = || sizing.needed.iter().filter_map(|needed| needed.campaign);
+    let (mirror, grading, days) = (
+        campaigns().any(|campaign| campaign.mirror_usd.is_some()),
+        campaigns().any(|campaign| campaign.grading_usd.is_some()),
+        campaigns().any(|campaign| campaign.days.is_some()),
+    );
+    let mut titles = vec![
+        ("task", false),
+        ("promote", false),
+        ("rule", false),
+        ("chance", true),
+        ("first n", true),
+        ("n", true),
+        ("mirrored", true),
+    ];
+    titles.extend(mirror.then_some(("mirror USD", true)));
+    titles.extend(grading.then_some(("grading USD", true)));
+    titles.extend(days.then_some(("days", true)));
+    let rows = sizing
+        .needed
+        .iter()
+        .filter(|needed| told(sizing, needed))
+        .map(|needed| {
+            let mut cells = who(sizing, needed.truth);
+            cells.push(needed.rule.to_owned());
+            let (Some(first), Some(settled), Some(campaign)) =
+                (needed.first, needed.settled, needed.campaign)
+            else {
+                cells.extend(["any".to_owned(), "none".to_owned(), "none".to_owned()]);
+                cells.resize(titles.len(), String::new());
+                return cells;
+            };
+            cells.push(chance(needed.power));
+            cells.push(whole(first));
+            cells.push(whole(settled));
+            cells.push(whole(campaign.mirrored_pairs));
+            cells.extend(mirror.then(|| money(campaign.mirror_usd)));
+            cells.extend(grading.then(|| money(campaign.grading_usd)));
+            cells.extend(days.then(|| {
+                campaign.days.map_or_else(
                     || UNKNOWN.to_owned(),
                     |days| decimal(days, if days < 10.0 { 1 } else { 0 }),
-                ));
-            }
-            _ => {
-                cells.push("none".to_owned());
-                cells.extend(std::iter::repeat_n(String::new(), 5));
-            }
-        }
-        cells
-    });
+                )
+            }));
+            cells
+        });
+    let rows = rows.collect();
     block(
-        "Graded pairs that promote with this chance (first n, and the n from which it stays), and what the latter takes".to_owned(),
-        &[
-            ("task", false),
-            ("promote", false),
-            ("rule", false),
-            ("chance", true),
-            ("first n", true),
-            ("n", true),
-            ("mirrored", true),
-            ("mirror USD", true),
-            ("grading USD", true),
-            ("days", true),
-        ],
-        rows.collect(),
+        "Graded pairs to promote with this chance: the first n, the n from which it stays, and what that takes".to_owned(),
+        &titles,
+        rows,
     )
+}
+
+/// Where no number of pairs helps, one row says so, not one for each chance.
+fn told(sizing: &ShadowSizing, needed: &Needed) -> bool {
+    let same = |one: &&Needed| {
+        one.truth == needed.truth && one.rule == needed.rule && one.settled.is_none()
+    };
+    needed.settled.is_some()
+        || sizing
+            .needed
+            .iter()
+            .find(same)
+            .is_some_and(|first| first.power == needed.power)
 }
 
 fn certified(sizing: &ShadowSizing) -> Block {
@@ -295,7 +311,8 @@ fn peeked(sizing: &ShadowSizing) -> Block {
         ]
     });
     block(
-        "Looking more than once: chance of promotion at any look, and the pairs used on average, exact".to_owned(),
+        "Looking more than once, exact: chance of promotion at any look, and pairs used on average"
+            .to_owned(),
         &[
             ("pairs", false),
             ("decided by", false),
@@ -346,32 +363,70 @@ fn summary(plan: &ShadowPlan, sizing: &ShadowSizing) -> String {
     let Some(rule) = plan.rules.first() else {
         return String::new();
     };
-    let describe = |needed: &Needed| {
+    const NAMED_MAX: usize = 4;
+    let pair = |needed: &&Needed| {
         let truth = &sizing.truths[needed.truth];
-        let what = format!(
+        format!(
             "{} for {} on {}",
             truth.candidate, truth.primary, truth.task
-        );
-        match needed.settled {
-            Some(n) => format!(
-                "{what}: {} graded pairs promote with {} chance",
-                whole(n),
-                chance(needed.power)
-            ),
-            None if truth.joint.difference() <= -sizing.margin => {
-                format!("{what}: worse by the margin or more, so nothing but luck promotes it")
-            }
-            None => format!("{what}: no number of pairs that was looked at is enough"),
-        }
+        )
     };
-    let parts: Vec<String> = sizing
+    let asked: Vec<&Needed> = sizing
         .needed
         .iter()
         .filter(|needed| needed.rule == rule.name() && Some(&needed.power) == plan.powers.first())
-        .take(4)
-        .map(describe)
         .collect();
-    format!("By {}: {}.", rule.name(), parts.join("; "))
+    let worse = |needed: &Needed| sizing.truths[needed.truth].joint.difference() <= -sizing.margin;
+    let named = |which: Vec<String>| {
+        let more = which.len().saturating_sub(NAMED_MAX);
+        let mut text = which[..which.len() - more].join(", ");
+        if more > 0 {
+            text.push_str(&format!(" and {more} more"));
+        }
+        text
+    };
+    let sized = asked.iter().filter_map(|needed| {
+        let n = needed.settled?;
+        Some(format!("{} graded pairs for {}", whole(n), pair(needed)))
+    });
+    let mut parts = Vec::new();
+    let sized: Vec<String> = sized.collect();
+    if let (false, Some(power)) = (sized.is_empty(), plan.powers.first()) {
+        parts.push(format!(
+            "to promote with {} chance, {} takes {}",
+            chance(*power),
+            rule.name(),
+            named(sized)
+        ));
+    }
+    let too_bad: Vec<String> = asked
+        .iter()
+        .copied()
+        .filter(|n| worse(n))
+        .map(|n| pair(&n))
+        .collect();
+    if !too_bad.is_empty() {
+        parts.push(format!(
+            "worse by the margin or more, so that only luck promotes: {}",
+            named(too_bad)
+        ));
+    }
+    let open = asked
+        .iter()
+        .copied()
+        .filter(|n| n.settled.is_none() && !worse(n));
+    let open: Vec<String> = open.map(|n| pair(&n)).collect();
+    if !open.is_empty() {
+        parts.push(format!(
+            "no practical number of pairs promotes: {}",
+            named(open)
+        ));
+    }
+    let mut text = parts.join("; ");
+    if let Some(first) = text.get(..1).map(str::to_uppercase) {
+        text.replace_range(..1, &first);
+    }
+    format!("{text}.")
 }
 
 fn notes(plan: &ShadowPlan, sizing: &ShadowSizing) -> Vec<String> {
@@ -406,6 +461,12 @@ fn notes(plan: &ShadowPlan, sizing: &ShadowSizing) -> Vec<String> {
             "a grader that errs shrinks differences to {} of their size, and agreeing pairs come to disagree by its errors alone; the margin on its scale is {} points, and the rule uses that. \"margin as it is\" is what a rule does that forgets it",
             short(grader.attenuation()),
             short(sizing.graded_margin * 100.0)
+        ));
+    }
+    if sizing.type_one.len() < plan.rules.len() * plan.pairs.len() {
+        notes.push(format!(
+            "the highest chance at the margin is not searched for above {} pairs (a fiftieth of that for Newcombe's rules), nor where a rule has none; there it is close to alpha",
+            whole(crate::size::TYPE_ONE_PAIRS_MAX)
         ));
     }
     if !sizing.peeked.is_empty() {

@@ -268,6 +268,13 @@ impl ShadowPlan {
             .rules
             .iter()
             .flat_map(|rule| self.pairs.iter().map(move |n| (*rule, *n)))
+            .filter(|(rule, n)| {
+                *n <= if rule.looks_at_agreement() {
+                    TYPE_ONE_PAIRS_MAX / 50
+                } else {
+                    TYPE_ONE_PAIRS_MAX
+                }
+            })
             .collect();
         let type_one = edges
             .par_iter()
@@ -340,6 +347,10 @@ impl ShadowPlan {
         }
     }
 }
+
+/// Most pairs for which the worst error is searched for: beyond it that takes seconds, and the error is
+/// close to alpha. A fiftieth of it for rules that look at agreement, whose sums are longer.
+pub const TYPE_ONE_PAIRS_MAX: u64 = 50_000;
 
 /// How often the primary is taken to be right where a table is about no route in particular: only
 /// Newcombe's rules look at it.

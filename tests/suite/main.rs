@@ -41,6 +41,7 @@ mod serve_requests;
 mod served;
 mod size_canary;
 mod size_eval;
+mod size_shadow;
 mod sweep;
 mod sweep_documents;
 mod tidy;
