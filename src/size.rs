@@ -16,7 +16,7 @@ pub use canary::{CanaryPlan, CanarySizing, CanaryTruth, Monitored, SliceHarm};
 pub use eval::{EvalCell, EvalNeeded, EvalPlan, EvalSizing, Labelling, Pick, TaskPicks};
 pub use eval_tasks::{EvalRoute, EvalSubject, EvalTask, eval_subject};
 pub use expected::{population, terms};
-pub use peeking::Peeked;
+pub use peeking::{KeepsAlpha, Peeked};
 pub use rehearsal::{Rehearsal, Rehearsed, Runs};
 pub use shadow::{
     Campaign, Cell, Certified, Mirroring, Needed, Origin, ShadowPlan, ShadowSizing,

@@ -64,11 +64,11 @@ pub(super) fn parse_chance(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A share above 0 and below one half: an error that a decision may have.
+/// A share from 10⁻⁹ to below one half: an error that a decision may have.
 pub(super) fn parse_error(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(share) if share > 0.0 && share < 0.5 => Ok(share),
-        _ => Err("expected a share above 0 and below 0.5, such as 0.025".to_owned()),
+        Ok(share) if (1e-9..0.5).contains(&share) => Ok(share),
+        _ => Err("expected a share from 1e-9 to below 0.5, such as 0.025".to_owned()),
     }
 }
 

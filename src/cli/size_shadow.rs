@@ -45,9 +45,10 @@ pub(super) struct Arguments {
     /// Instead of data: share of pairs that only the primary gets right.
     #[arg(long, value_name = "SHARE", conflicts_with = "data", requires = "p10", value_parser = numbers::parse_chance)]
     p01: Option<f64>,
-    /// With --p10 and --p01: how often the primary is right. Only Newcombe's rule and graders ask.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = numbers::parse_share)]
-    accuracy: f64,
+    /// With --p10 and --p01: how often the primary is right. Only Newcombe's rules and graders ask
+    /// [default: 0.9, or as near as the two allow].
+    #[arg(long, value_name = "SHARE", requires = "p10", value_parser = numbers::parse_chance)]
+    accuracy: Option<f64>,
     /// How much worse the candidate may be and still be promoted: 0.03 is three points.
     #[arg(long, value_name = "SHARE", default_value_t = 0.03, allow_negative_numbers = true, value_parser = numbers::parse_margin)]
     margin: f64,
@@ -186,16 +187,20 @@ fn check(arguments: &Arguments, found: &mut Diagnostics) {
             "at most {SIZES_MAX} numbers of pairs fit one table"
         )));
     }
-    if let (Some(p10), Some(p01)) = (arguments.p10, arguments.p01)
-        && given(p10, p01, arguments.accuracy).is_none()
-    {
-        found.push(
-            Diagnostic::error(format!(
-                "a primary that is right in {} of the pairs cannot be the only one right in {p01} of them while the candidate is in {p10}",
-                arguments.accuracy
-            ))
-            .help("--accuracy must be at least --p01, and at most 1 less --p10"),
-        );
+    if let (Some(p10), Some(p01)) = (arguments.p10, arguments.p01) {
+        if p10 + p01 > 1.0 + 1e-12 {
+            found.push(Diagnostic::error(format!(
+                "--p10 and --p01 are shares of the same pairs, but {p10} and {p01} add up to more than 1"
+            )));
+        } else if given(p10, p01, arguments.accuracy).is_none() {
+            found.push(
+                Diagnostic::error(format!(
+                    "a primary that is right in {} of the pairs cannot be the only one right in {p01} of them while the candidate is in {p10}",
+                    arguments.accuracy.unwrap_or_default()
+                ))
+                .help("--accuracy must be at least --p01, and at most 1 less --p10"),
+            );
+        }
     }
 }
 
@@ -359,9 +364,13 @@ fn asked(arguments: &Arguments, reader: &mut inputs::Reader) -> Option<Asked> {
 }
 
 /// The joint distribution of pairs that disagree so often, under a primary that is right so often.
-fn given(p10: f64, p01: f64, primary: f64) -> Option<Joint> {
-    let p11 = primary - p01;
-    Joint::new(p11, p10, p01, 1.0 - p11 - p10 - p01)
+fn given(p10: f64, p01: f64, primary: Option<f64>) -> Option<Joint> {
+    let most = (1.0 - p10).max(p01);
+    let primary = primary.unwrap_or(0.9_f64.clamp(p01, most));
+    // What is below zero by a rounding is zero.
+    let cell = |share: f64| if share.abs() < 1e-12 { 0.0 } else { share };
+    let p11 = cell(primary - p01);
+    Joint::new(p11, p10, p01, cell(1.0 - p11 - p10 - p01))
 }
 
 fn plan(arguments: &Arguments, truths: &[Truth], criterion: Criterion) -> ShadowPlan {
@@ -400,7 +409,10 @@ fn plan(arguments: &Arguments, truths: &[Truth], criterion: Criterion) -> Shadow
         pairs,
         powers: arguments.power.clone(),
         certify,
-        grader: arguments.grader,
+        // One that never errs is none.
+        grader: arguments
+            .grader
+            .filter(|grader| *grader != Grader::perfect()),
         mirroring,
         traffic_known: arguments.requests_per_day.is_some(),
         peek: arguments.peek,

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::format::{UNKNOWN, decimal, margin_points, usd_value, whole};
+use super::format::{UNKNOWN, about, decimal, margin_points, usd_value, whole};
 use super::layout::Block;
 use super::sheet::{Sheet, block};
-use crate::size::{Needed, Origin, ShadowPlan, ShadowSizing, Truth};
+use crate::size::{KeepsAlpha, Needed, Origin, ShadowPlan, ShadowSizing, Truth};
 use crate::stats::Rule;
 
 /// Writes down how many pairs a promotion takes.
@@ -231,7 +231,14 @@ fn sizes(sizing: &ShadowSizing) -> Block {
             let (Some(first), Some(settled), Some(campaign)) =
                 (needed.first, needed.settled, needed.campaign)
             else {
-                cells.extend(["any".to_owned(), "none".to_owned(), "none".to_owned()]);
+                match needed.about {
+                    Some(n) => cells.extend([
+                        chance(needed.power),
+                        String::new(),
+                        format!("about {}", about(n)),
+                    ]),
+                    None => cells.extend(["any".to_owned(), "none".to_owned(), "none".to_owned()]),
+                }
                 cells.resize(titles.len(), String::new());
                 return cells;
             };
@@ -263,6 +270,7 @@ fn told(sizing: &ShadowSizing, needed: &Needed) -> bool {
         one.truth == needed.truth && one.rule == needed.rule && one.settled.is_none()
     };
     needed.settled.is_some()
+        || needed.about.is_some()
         || sizing
             .needed
             .iter()
@@ -305,7 +313,12 @@ fn peeked(sizing: &ShadowSizing) -> Block {
         vec![
             whom,
             one.method.clone(),
-            if one.valid { "kept" } else { "broken" }.to_owned(),
+            match one.keeps_alpha {
+                KeepsAlpha::No => "no",
+                KeepsAlpha::Nearly => "nearly",
+                KeepsAlpha::Yes => "yes",
+            }
+            .to_owned(),
             chance(one.promote),
             whole(one.expected_n.round() as u64),
         ]
@@ -316,7 +329,7 @@ fn peeked(sizing: &ShadowSizing) -> Block {
         &[
             ("pairs", false),
             ("decided by", false),
-            ("alpha", false),
+            ("keeps alpha", false),
             ("promoted", true),
             ("mean n", true),
         ],
@@ -386,8 +399,11 @@ fn summary(plan: &ShadowPlan, sizing: &ShadowSizing) -> String {
         text
     };
     let sized = asked.iter().filter_map(|needed| {
-        let n = needed.settled?;
-        Some(format!("{} graded pairs for {}", whole(n), pair(needed)))
+        let n = match (needed.settled, needed.about) {
+            (Some(n), _) => whole(n),
+            (None, n) => format!("about {}", about(n?)),
+        };
+        Some(format!("{n} graded pairs for {}", pair(needed)))
     });
     let mut parts = Vec::new();
     let sized: Vec<String> = sized.collect();
@@ -414,7 +430,7 @@ fn summary(plan: &ShadowPlan, sizing: &ShadowSizing) -> String {
     let open = asked
         .iter()
         .copied()
-        .filter(|n| n.settled.is_none() && !worse(n));
+        .filter(|n| n.settled.or(n.about).is_none() && !worse(n));
     let open: Vec<String> = open.map(|n| pair(&n)).collect();
     if !open.is_empty() {
         parts.push(format!(
@@ -469,8 +485,20 @@ fn notes(plan: &ShadowPlan, sizing: &ShadowSizing) -> Vec<String> {
             whole(crate::size::TYPE_ONE_PAIRS_MAX)
         ));
     }
+    if sizing.needed.iter().any(|needed| needed.about.is_some()) {
+        notes.push("sizes with \"about\" are the normal approximation: they are too large for the exact search of their rule".to_owned());
+    }
+    if plan.peek.is_some()
+        && plan
+            .rules
+            .iter()
+            .any(|rule| rule.looks_at_agreement() || *rule == Rule::ExactUnconditional)
+    {
+        notes.push("looking more than once is computed for rules that need the disagreeing pairs alone; Newcombe's and the exact unconditional rule are left out there".to_owned());
+    }
     if !sizing.peeked.is_empty() {
-        notes.push("a rule made for one look keeps its alpha for one look only: to look more often, spend alpha by plan (Lan-DeMets, for a fixed horizon) or use the e-process (any time)".to_owned());
+        notes.push("\"worse by the margin\" is the worst of some shares of disagreement for each way of deciding".to_owned());
+        notes.push("a rule made for one look keeps its alpha for one look only: to look more often, spend alpha by plan (Lan-DeMets, for a fixed horizon; exact in the limit of many pairs) or use the e-process (any time, always)".to_owned());
     }
     notes
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::shadow::Truth;
 use crate::stats::{
     Criterion, Joint, MixtureE, NonInferiority, PairCounts, Pairs, Rule, Sides, Spending, peeking,
-    spending_boundaries, tango_statistic, type_one_error_max,
+    spending_boundaries, tango_statistic,
 };
 
 /// What looking more than once does.
@@ -18,11 +18,23 @@ pub struct Peeked {
     /// The way of deciding.
     pub method: String,
     /// Whether it keeps its alpha under peeking.
-    pub valid: bool,
+    pub keeps_alpha: KeepsAlpha,
     /// Chance that it promotes at any look.
     pub promote: f64,
     /// Expected pairs until it promotes, at most the horizon.
     pub expected_n: f64,
+}
+
+/// Whether the chance of promoting at the margin, at any look, stays within alpha.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeepsAlpha {
+    /// It was made for one look.
+    No,
+    /// In the limit of many pairs; with few it may exceed it by some tenths of itself.
+    Nearly,
+    /// At every look, for any number of them.
+    Yes,
 }
 
 /// A way of deciding at each look.
@@ -48,13 +60,13 @@ pub(super) fn peeked(
     if looks.last() != Some(&horizon) {
         looks.push(horizon);
     }
-    let mut ways: Vec<(String, bool, Way)> = rules
+    let mut ways: Vec<(String, KeepsAlpha, Way)> = rules
         .iter()
         .filter(|rule| !rule.looks_at_agreement() && **rule != Rule::ExactUnconditional)
         .map(|rule| {
             (
                 format!("{}, every look", rule.name()),
-                false,
+                KeepsAlpha::No,
                 Way::Naive(*rule),
             )
         })
@@ -68,48 +80,77 @@ pub(super) fn peeked(
     );
     ways.extend(planned.map(|bounds| {
         let name = "tango, Lan-DeMets O'Brien-Fleming plan".to_owned();
-        (name, true, Way::Planned(bounds))
+        (name, KeepsAlpha::Nearly, Way::Planned(bounds))
     }));
     ways.extend(MixtureE::new(criterion.margin()).map(|process| {
         (
             "mixture e-process, any time".to_owned(),
-            true,
+            KeepsAlpha::Yes,
             Way::Always(process),
         )
     }));
-    // The candidate that is worse by the margin, at the disagreement that is worst for a single look.
-    let edge = rules
-        .first()
-        .and_then(|rule| type_one_error_max(*rule, every, criterion, PRIMARY_ACCURACY))
-        .map(|worst| {
-            let room = (worst.disagreement - criterion.margin()).max(0.0) / 2.0;
-            (None, (room, room + criterion.margin()))
-        });
-    let cases = truths.iter().enumerate().map(|(index, truth)| {
-        let joint = seen(truth);
-        (Some(index), (joint.p10(), joint.p01()))
-    });
+    let over = |rates: (f64, f64), way: &Way| {
+        peeking(rates, &looks, |counts, look| {
+            if way.promotes(counts, look, criterion) {
+                NonInferiority::NonInferior
+            } else {
+                NonInferiority::Inconclusive
+            }
+        })
+    };
+    let margin = criterion.margin();
     let mut all = Vec::new();
-    for (truth, rates) in edge.into_iter().chain(cases) {
-        for (method, valid, way) in &ways {
-            let decided = peeking(rates, &looks, |counts, look| {
-                if way.promotes(counts, look, criterion) {
-                    NonInferiority::NonInferior
+    for (method, keeps_alpha, way) in &ways {
+        // Worse by exactly the margin, at the share of disagreement that is worst for this way.
+        let worst = edges(margin)
+            .into_iter()
+            .filter_map(|disagreement| {
+                let room = (disagreement - margin) / 2.0;
+                let odds = (room >= 0.0).then(|| over((room, room + margin), way))??;
+                Some((disagreement, odds))
+            })
+            .reduce(|a, b| {
+                if b.1.promoted() > a.1.promoted() {
+                    b
                 } else {
-                    NonInferiority::Inconclusive
+                    a
                 }
             });
-            all.extend(decided.map(|decided| Peeked {
-                truth,
-                disagreement: rates.0 + rates.1,
-                method: method.clone(),
-                valid: *valid,
-                promote: decided.promoted(),
-                expected_n: decided.expected_n,
-            }));
-        }
+        let worst = worst.map(|(disagreement, odds)| (None, disagreement, odds));
+        let cases = truths.iter().enumerate().filter_map(|(index, truth)| {
+            let joint = seen(truth);
+            Some((
+                Some(index),
+                joint.disagreement(),
+                over((joint.p10(), joint.p01()), way)?,
+            ))
+        });
+        all.extend(
+            worst
+                .into_iter()
+                .chain(cases)
+                .map(|(truth, disagreement, odds)| Peeked {
+                    truth,
+                    disagreement,
+                    method: method.clone(),
+                    keeps_alpha: *keeps_alpha,
+                    promote: odds.promoted(),
+                    expected_n: odds.expected_n,
+                }),
+        );
     }
+    // Whose pairs first, as people read it.
+    all.sort_by_key(|one| one.truth.map_or(0, |truth| truth + 1));
     all
+}
+
+/// Shares of disagreement at which a candidate worse by the margin is tried: from just above the margin,
+/// where rules made for one look fail worst, to nearly always.
+fn edges(margin: f64) -> Vec<f64> {
+    let near = [1.04, 1.25, 2.0, 4.0].map(|factor| factor * margin);
+    let mut edges: Vec<f64> = near.into_iter().chain([0.02, 0.12, 0.4, 0.9]).collect();
+    edges.retain(|share| *share > margin && *share < 1.0);
+    edges
 }
 
 impl Way {
@@ -130,6 +171,3 @@ impl Way {
         }
     }
 }
-
-/// Where a table is about no route in particular.
-const PRIMARY_ACCURACY: f64 = 0.9;

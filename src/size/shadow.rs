@@ -13,8 +13,8 @@ use super::rehearsal::Rehearsed;
 use crate::catalogue::Catalogue;
 use crate::source::Diagnostic;
 use crate::stats::{
-    Criterion, Grader, Joint, PairsNeeded, Rule, pairs_needed, promotion_probability,
-    smallest_margin, type_one_error_max,
+    Criterion, Grader, Joint, PairsNeeded, Rule, approximate_pairs_needed, pairs_needed,
+    promotion_probability, smallest_margin, type_one_error_max,
 };
 use crate::units::Price;
 use crate::workload::{BATCH, Batch, Domain, DrawKey, Terms, Workload};
@@ -176,7 +176,10 @@ pub struct Needed {
     pub rule: &'static str,
     /// The chance asked for.
     pub power: f64,
-    /// The first n that gives it, and the n from which it stays; `None` if no n does.
+    /// The normal approximation, where it is too large for the exact search: 200,000 pairs, 1,500 for
+    /// Newcombe's rules, 700 for the exact unconditional one.
+    pub about: Option<u64>,
+    /// The first n that gives it; `None` if no n does, or it was not searched for.
     pub first: Option<u64>,
     /// The n from which the chance stays above: the one to plan with.
     pub settled: Option<u64>,
@@ -195,7 +198,8 @@ pub struct Certified {
     pub n: u64,
     /// The chance asked for.
     pub power: f64,
-    /// The smallest margin at which the rule promotes with that chance; `None` if none below 1 does.
+    /// The smallest margin at which the rule promotes with that chance, and at which n pairs that all
+    /// agree would be evidence at all, (1 − margin)ⁿ ≤ α; `None` if none below 1 does.
     pub margin: Option<f64>,
 }
 
@@ -228,7 +232,22 @@ pub struct ShadowSizing {
     pub rehearsed: Vec<Rehearsed>,
 }
 
+/// Most pairs among which the number needed is searched for exactly; more would take long.
+fn searched_max(rule: Rule) -> u64 {
+    match rule {
+        Rule::ExactUnconditional => 700,
+        rule if rule.looks_at_agreement() => 1_500,
+        _ => 200_000,
+    }
+}
+
 impl ShadowPlan {
+    /// The margin below which `n` pairs that all agree are no evidence: 1 − α^(1/n). Wald's rule, whose
+    /// standard error is 0 there, knows no such bound.
+    fn evident(&self, n: u64) -> f64 {
+        -libm::expm1(libm::log(self.criterion.alpha()) / n as f64)
+    }
+
     /// Computes everything the plan asks of these truths. Exact sums, the same at any number of threads.
     ///
     /// A number that its rule cannot give (the exact unconditional rule has no cutoff for large n) is
@@ -295,11 +314,20 @@ impl ShadowPlan {
         let needed = asked
             .par_iter()
             .map(|&(truth, rule, power)| {
-                let found = pairs_needed(rule, seen(&truths[truth]), graded, power);
+                let joint = seen(&truths[truth]);
+                let about = approximate_pairs_needed(joint, graded, power);
+                let searched = about.is_some_and(|about| about <= searched_max(rule) as f64);
+                let found = if searched {
+                    pairs_needed(rule, joint, graded, power)
+                } else {
+                    None
+                };
                 Needed {
                     truth,
                     rule: rule.name(),
                     power,
+                    // A float-to-integer `as` saturates.
+                    about: about.filter(|_| !searched).map(|about| about.ceil() as u64),
                     first: found.map(|found: PairsNeeded| found.first),
                     settled: found.map(|found| found.settled),
                     campaign: found.map(|found| {
@@ -313,17 +341,16 @@ impl ShadowPlan {
             .par_iter()
             .filter_map(|&(truth, rule, power)| {
                 let n = *self.certify.get(truth)?;
-                let graded_margin =
+                let found =
                     smallest_margin(rule, n, seen(&truths[truth]), self.criterion.z(), power);
+                let attenuation = self.grader.map_or(1.0, Grader::attenuation);
+                let margin = found.map(|margin| margin.max(self.evident(n)) / attenuation);
                 Some(Certified {
                     truth,
                     rule: rule.name(),
                     n,
                     power,
-                    margin: graded_margin.map(|margin| {
-                        self.grader
-                            .map_or(margin, |grader| margin / grader.attenuation())
-                    }),
+                    margin: margin.filter(|margin| *margin < 1.0),
                 })
             })
             .collect();

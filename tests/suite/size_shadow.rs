@@ -297,6 +297,52 @@ fn recorded_pairs_are_counted_by_task_and_lacking_grades_are_told() {
 }
 
 #[test]
+fn a_margin_is_certified_only_where_agreement_is_evidence_and_a_grader_allows() {
+    let margin = |rule: Rule, n: u64, grader: Option<Grader>, truth: Truth| {
+        let mut plan = plan(&[rule], &[50]);
+        plan.certify = vec![n];
+        plan.grader = grader;
+        plan.size(vec![truth]).certified[0].margin
+    };
+    // Ten pairs that agree: Wald's standard error is 0, but 3 in 10 could still be lost, 0.7^10 > 0.025.
+    let found = margin(Rule::WaldLesson, 10, None, given(0.001, 0.001)).unwrap();
+    assert!(
+        found > 0.3 && (1.0 - found).powi(10) <= 0.025 + 1e-6,
+        "{found}"
+    );
+    let blind = Grader::new(0.51, 0.5);
+    assert_eq!(margin(Rule::Tango, 1_000, blind, given(0.02, 0.03)), None);
+}
+
+#[test]
+fn sizes_too_large_to_search_are_approximate_and_say_so() {
+    let mut close = plan(&[Rule::Tango, Rule::ExactUnconditional], &[50]);
+    close.powers = vec![0.9];
+    let sizing = close.size(vec![given(0.05, 0.079)]);
+    let tango = &sizing.needed[0];
+    assert_eq!(tango.settled, None);
+    assert!(tango.about.unwrap() > 200_000, "{tango:?}");
+    assert!(sizing.needed[1].about.is_some());
+}
+
+#[test]
+fn peeking_at_the_margin_shows_each_rule_at_its_worst() {
+    let mut peeks = plan(&[Rule::Tango, Rule::WaldLesson], &[50]);
+    peeks.peek = Some((50, 400));
+    let sizing = peeks.size(vec![given(0.01, 0.02)]);
+    let edge = |name: &str| {
+        let mut rows = sizing.peeked.iter();
+        rows.find(|one| one.truth.is_none() && one.method.contains(name))
+            .unwrap()
+            .promote
+    };
+    assert!(edge("wald") > 0.3);
+    assert!(edge("tango, every") > 0.04);
+    assert!(edge("e-process") <= 0.025);
+    assert!(edge("Lan-DeMets") <= 0.03);
+}
+
+#[test]
 fn extreme_plans_are_finite() {
     for (p10, p01) in [
         (0.0, 0.0),
