@@ -114,8 +114,8 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
     ))
 }
 
-/// What the policies mean to do that this workload has too few requests for. Recorded rows cannot become
-/// more, so that is an error; of a synthetic world one can ask for more.
+/// What the policies mean to do that this workload has too few requests for. Who checks the two together
+/// means to run them together, so that is an error; `compare` only warns, for it is told how many to run.
 fn out_of_reach(policies: &[PolicyFile], workload: &Workload) -> Vec<Diagnostic> {
     let found = policies
         .iter()
@@ -123,9 +123,7 @@ fn out_of_reach(policies: &[PolicyFile], workload: &Workload) -> Vec<Diagnostic>
     found
         .map(|mut one| {
             one.message = format!("with workload `{}`, {}", workload.name, one.message);
-            if workload.is_recorded() {
-                one.severity = Severity::Error;
-            }
+            one.severity = Severity::Error;
             one
         })
         .collect()

@@ -231,7 +231,7 @@ impl Source {
                 workload.name
             ));
             return Err(Box::new(refused.help(
-                "say in `[recorded.columns]` from which grade on an answer counts as right",
+                "round the grades to 0 and 1 first: only you know from which grade on an answer is good enough",
             )));
         }
         let rows = Rows::read(workload, &terms, chains, millionths);

@@ -403,7 +403,7 @@ pub fn recorded_truths(
             "workload `{}` has grades between right and wrong, about which these rules know nothing",
             workload.name
         ))
-        .help("say in `[recorded.columns]` from which grade on an answer counts as right")));
+        .help("round the grades to 0 and 1 first: only you know from which grade on an answer is good enough")));
     }
     let price = catalogue
         .and_then(|catalogue| {
