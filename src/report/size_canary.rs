@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::format::{UNKNOWN, decimal, margin_points, percent_exact, whole};
 use super::layout::Block;
 use super::sheet::{Sheet, block};
-use crate::size::{CanarySizing, Monitored, SliceHarm};
+use crate::size::{CanarySizing, CanaryTruth, Monitored, Origin, SliceHarm};
 
 /// Writes down what slices of a canary cost and take.
 #[must_use]
@@ -53,8 +53,36 @@ fn maybe(value: Option<f64>) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), few)
 }
 
+/// Decimals of a percentage with which both error rates show, and differ.
+fn decimals(truth: &CanaryTruth) -> usize {
+    let shown = |rate: f64, decimals| decimal(rate * 100.0, decimals);
+    let differ = |decimals: &usize| {
+        let (base, slice) = (shown(truth.p0, *decimals), shown(truth.p1, *decimals));
+        base != slice && base != shown(0.0, *decimals)
+    };
+    // More than a float has in front of its noise would be no digits of the rates.
+    (1..12).find(differ).unwrap_or(12)
+}
+
+/// The error rates of base and slice.
+fn rates(truth: &CanaryTruth) -> (String, String) {
+    let decimals = decimals(truth);
+    let shown = |rate: f64| format!("{} %", decimal(rate * 100.0, decimals));
+    (shown(truth.p0), shown(truth.p1))
+}
+
+fn evidence(truth: &CanaryTruth) -> String {
+    match (truth.origin, truth.graded) {
+        (Origin::Simulated, _) => "simulated world".to_owned(),
+        (Origin::Given, _) => "as given".to_owned(),
+        (Origin::Recorded, Some(graded)) => format!("recorded, {} requests", whole(graded)),
+        (Origin::Recorded, None) => "recorded".to_owned(),
+    }
+}
+
 fn truth(sizing: &CanarySizing) -> Block {
     let truth = &sizing.truth;
+    let (base, slice) = rates(truth);
     block(
         "Wrong answers".to_owned(),
         &[
@@ -63,13 +91,15 @@ fn truth(sizing: &CanarySizing) -> Block {
             ("base", true),
             ("slice", true),
             ("gap, points", true),
+            ("evidence", false),
         ],
         vec![vec![
             truth.task.clone(),
             percent_exact(truth.share),
-            percent_exact(truth.p0),
-            percent_exact(truth.p1),
-            decimal(sizing.gap * 100.0, 2),
+            base,
+            slice,
+            decimal(sizing.gap * 100.0, decimals(truth).max(2)),
+            evidence(truth),
         ]],
     )
 }
@@ -88,6 +118,13 @@ fn monitors(sizing: &CanarySizing) -> Block {
             one.answers_for_power.map_or_else(String::new, whole),
         ]
     };
+    let mut rows: Vec<Vec<String>> = sizing.monitors.iter().map(row).collect();
+    if sizing.is_control_unknown {
+        let mut unknown = vec![UNKNOWN.to_owned(); 8];
+        unknown[0] = "control".to_owned();
+        unknown.push(String::new());
+        rows.push(unknown);
+    }
     let power = format!("answers for {}", percent_exact(1.0 - sizing.beta));
     block(
         "Monitors within a step, exact (the same for every slice)".to_owned(),
@@ -102,7 +139,7 @@ fn monitors(sizing: &CanarySizing) -> Block {
             ("extra wrong until decision", true),
             (&power, true),
         ],
-        sizing.monitors.iter().map(row).collect(),
+        rows,
     )
 }
 
@@ -180,15 +217,38 @@ fn summary(sizing: &CanarySizing) -> String {
             )
         })
         .collect();
+    let (base, slice) = rates(&sizing.truth);
     format!(
-        "A candidate that errs in {} of the answers instead of {} costs {} extra wrong answers until the {} decides, whatever the slice; the slice sets how long that takes: {}. It misses such a candidate in {} of the runs of a step and withdraws a sound one in {}.",
-        percent_exact(sizing.truth.p1),
-        percent_exact(sizing.truth.p0),
+        "A candidate that errs in {slice} of the answers instead of {base} costs {} extra wrong answers until the answer on which the {} decides or the step ends, whatever the slice{}; the slice sets how long that takes: {}. It misses such a candidate in {} of the runs of a step and withdraws a sound one in {}.",
         few(sprt.extra_wrong_until_decision),
         sprt.monitor.to_uppercase(),
+        while_waiting(sizing, sprt),
         delays.join(", "),
         percent_exact(sprt.missed),
         percent_exact(sprt.false_rollback),
+    )
+}
+
+/// The harm that does grow with the slice.
+fn while_waiting(sizing: &CanarySizing, sprt: &Monitored) -> String {
+    if sizing.label_delay_h <= 0.0 {
+        return String::new();
+    }
+    let harm: Option<Vec<String>> = sprt
+        .slices
+        .iter()
+        .map(|slice| {
+            let extra = few(slice.extra_wrong_in_label_delay?);
+            Some(format!("{extra} at {} %", margin_points(slice.weight)))
+        })
+        .collect();
+    let harm = match harm {
+        Some(harm) => harm.join(", "),
+        None => "how many takes a number of requests a day to say".to_owned(),
+    };
+    format!(
+        ", and more in the {} hours until that answer is graded, in proportion to the slice ({harm})",
+        few(sizing.label_delay_h)
     )
 }
 
@@ -206,8 +266,20 @@ fn notes(sizing: &CanarySizing) -> Vec<String> {
             whole(graded)
         ));
     }
+    if sizing.truth.origin == Origin::Simulated {
+        notes.push("the error rates are exact expectations of a simulated world: as good as its assumptions".to_owned());
+    }
+    if sizing.truth.has_other_tasks {
+        notes.push(format!(
+            "error rates, graded answers, requests, hours and days are of task {} alone, and the ramp in the policy file takes all traffic: use it only where the traffic is that task",
+            sizing.truth.task
+        ));
+    }
+    if sizing.is_control_unknown {
+        notes.push("control: the error rates are so close that what it does was not counted out; it is not known".to_owned());
+    }
     if sizing.label_delay_h > 0.0 {
-        notes.push("a slice goes on answering while the deciding grade is on its way: that part of the harm does grow with the slice".to_owned());
+        notes.push("a slice goes on answering while the deciding grade is on its way: that part of the harm grows with the slice and is not in extra wrong until decision".to_owned());
     }
     if let Some(fastest) = sizing.fastest_abort
         && fastest > sizing.min_graded
@@ -234,6 +306,7 @@ fn records(sizing: &CanarySizing) -> Vec<Map<String, Value>> {
             add("base", json!(sizing.truth.base));
             add("p0", json!(sizing.truth.p0));
             add("p1", json!(sizing.truth.p1));
+            add("origin", json!(sizing.truth.origin));
             add("min_graded", json!(sizing.min_graded));
             let parts = [serde_json::to_value(one), serde_json::to_value(slice)];
             for part in parts.into_iter().flatten() {

@@ -81,7 +81,9 @@ impl ConcurrentControl {
     ///
     /// Errors come once in 1/(s·p₁ + (1 − s)·p₀) requests, so the requests are that many times the
     /// expected errors (A. Wald, Annals of Mathematical Statistics 15 (1944) 283–296). `None` as for
-    /// [`error_share`]: without errors it never decides.
+    /// [`error_share`]: without errors it never decides. Without a cap see
+    /// [`OperatingCharacteristics::is_decided`]: with a ratio near 1 the calculation may have been given
+    /// up, and requests and harm are then less than the truth.
     #[must_use]
     pub fn odds(&self, p_control: f64, p_canary: f64, cap: Option<u64>) -> Option<ControlOdds> {
         let theta = error_share(self.share, p_control, p_canary)?;

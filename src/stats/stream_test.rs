@@ -43,6 +43,15 @@ pub struct OperatingCharacteristics {
     pub cap: u64,
 }
 
+impl OperatingCharacteristics {
+    /// Whether the test decides in all but one run in 1e9. If a calculation without a cap says no, it was
+    /// given up, and the chances of both decisions are short of what the undecided runs would add.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        self.undecided <= 1e-9
+    }
+}
+
 /// Exact chances of both decisions and the expected number of observations, if each observation is a
 /// hit with chance `p`. `None` unless 0 ≤ p ≤ 1.
 ///
@@ -81,11 +90,14 @@ pub fn operating_characteristics(
 
 /// The number of observations within which the test accepts H1 with chance `quantile`, counted among
 /// the runs that accept it. `None` where p or the quantile is outside [0, 1], or when H1 is never
-/// accepted. The caps are those of [`operating_characteristics`].
+/// accepted, or when a calculation without a cap was given up: nobody knows then how many accept it. The
+/// caps are those of [`operating_characteristics`].
 #[must_use]
 pub fn n_until_h1(test: &impl StreamTest, p: f64, quantile: f64, cap: Option<u64>) -> Option<u64> {
-    let total = operating_characteristics(test, p, cap)?.accept_h1;
-    if !(total > 0.0 && (0.0..=1.0).contains(&quantile)) {
+    let odds = operating_characteristics(test, p, cap)?;
+    let total = odds.accept_h1;
+    let is_known = cap.is_some() || odds.is_decided();
+    if !(is_known && total > 0.0 && (0.0..=1.0).contains(&quantile)) {
         return None;
     }
     let mut sum = 0.0;
@@ -286,5 +298,25 @@ mod tests {
         let found = operating_characteristics(&test, 0.5, None).unwrap();
         assert!((found.undecided - 1.0).abs() < 1e-9);
         assert!(found.cap > 10_000 && found.expected_n > 0.99 * found.cap as f64);
+        assert!(!found.is_decided());
+    }
+
+    #[test]
+    fn a_quantile_of_runs_that_were_not_followed_to_their_end_is_unknown() {
+        // The first answer accepts H1 if it is a hit; the other half of the runs never ends.
+        struct HalfEndless;
+        impl StreamTest for HalfEndless {
+            fn verdict(&self, hits: u64, n: u64) -> Verdict {
+                if hits >= n {
+                    Verdict::AcceptH1
+                } else {
+                    Verdict::Continue
+                }
+            }
+        }
+        let found = operating_characteristics(&HalfEndless, 0.5, None).unwrap();
+        assert!((found.accept_h1 - 0.5).abs() < 1e-12 && !found.is_decided());
+        assert_eq!(n_until_h1(&HalfEndless, 0.5, 0.9, None), None);
+        assert_eq!(n_until_h1(&HalfEndless, 0.5, 0.9, Some(100)), Some(1));
     }
 }
