@@ -126,7 +126,7 @@ impl Sweep {
             titles.extend([("difference", true), ("verdict", false)]);
         }
         if self.has_front() {
-            titles.push(("front of points", true));
+            titles.push(("point front", true));
         }
         let rows = self.points.iter().map(|point| {
             let mut cells = point.values.clone();
@@ -277,9 +277,9 @@ impl Sweep {
                 .filter(|point| point.front_probability.is_some_and(|p| p >= SURE))
                 .collect();
             let of = if self.grid.worlds.len() > 1 {
-                "their worlds' fronts of points"
+                "their worlds' point fronts"
             } else {
-                "the front of points"
+                "the point front"
             };
             let how_sure = match sure.len() {
                 _ if self.units < 2 => "too few requests to say how surely".to_owned(),
@@ -372,7 +372,7 @@ impl Sweep {
             notes.push("there are too few requests to resample".to_owned());
         } else if self.has_front() {
             notes.push(format!(
-                "front of points: no other point costs no more and is no less accurate; single routes are not counted, and those that dominate a point are named apart; the share is of {} draws of {} with repetition, the same for all points",
+                "point front: no other point costs no more and is no less accurate; single routes are not counted, and those that dominate a point are named apart; the share is of {} draws of {} with repetition, the same for all points",
                 whole(u64::from(self.draws)),
                 self.resampled
             ));
