@@ -42,7 +42,8 @@ mod wide;
 pub use binomial::{binomial_lower, binomial_pmf, binomial_upper};
 pub use bootstrap::Bootstrap;
 pub use cluster::{
-    ClusterMean, ClusterPair, ClusterSum, cluster_bca, cluster_mean, cluster_percentile,
+    CLUSTERS_LEAST, ClusterMean, ClusterPair, ClusterSum, cluster_bca, cluster_mean,
+    cluster_percentile,
 };
 pub use concurrent_control::{CanaryCost, ConcurrentControl, ControlOdds, error_share};
 pub use confidence_sequence::{
@@ -119,6 +120,8 @@ impl Estimate {
 
     /// The method of an interval that takes clusters of requests, not requests, for independent.
     pub const CLUSTER_T: &'static str = "cluster-t";
+    /// Method: Tango's interval with as many pairs as there are clusters, where these hardly differ.
+    pub const CLUSTER_TANGO: &'static str = "cluster-tango";
 
     /// The method of an interval by drawing clusters anew.
     pub const CLUSTER_BCA: &'static str = "cluster-bca";

@@ -5,11 +5,12 @@ use super::metrics::PER_1K;
 use super::notes::listed;
 use super::sample::{Point, Pooling, draws_once};
 use crate::sim::{Contestant, Results};
+
 use crate::stats::multiplicity::holm;
 use crate::stats::{
-    Bootstrap, ClusterMean, ClusterPair, ClusterSum, Estimate, Limits, Needed, NonInferiority,
-    PairTally, Pairs, Tails, Tally, cluster_bca, cluster_mean, from_limits, moments, needed_among,
-    normal_tail, student_tail, student_two_sided, tango_test, upheld,
+    Bootstrap, CLUSTERS_LEAST, ClusterMean, ClusterPair, ClusterSum, Estimate, Limits, Needed,
+    NonInferiority, PairTally, Pairs, Tails, Tally, cluster_bca, cluster_mean, from_limits,
+    moments, needed_among, normal_tail, student_tail, student_two_sided, tango, tango_test, upheld,
 };
 
 /// A contestant compared with the baseline on the same requests.
@@ -79,6 +80,10 @@ pub(super) struct Test {
     /// How clusters are drawn anew, if they are.
     pub(super) bootstrap: Option<Bootstrap>,
 }
+
+/// Clusters with a difference below which Student's interval over clusters is not believed where the
+/// score interval is wider.
+const DIFFERING_LEAST: usize = 5;
 
 /// A score of one in the tallies' unit.
 const SCORE: f64 = 1e6;
@@ -195,6 +200,8 @@ struct Draft<'r> {
     clusters: Option<u64>,
     bootstrap: Option<Bootstrapped>,
     known: f64,
+    /// Whether there are too few clusters to decide.
+    few: bool,
     /// Decided on the requests graded for both.
     decided: NonInferiority,
     /// The same, upheld whatever the others would have shown.
@@ -277,29 +284,34 @@ fn draft<'r>(
     let clusters = contestant.clusters.get(pairing).map(Vec::as_slice);
     let scores = clusters.and_then(|all| cluster_mean(all.iter().map(|one| one.score)));
     let costs = clusters.and_then(|all| cluster_mean(all.iter().map(|one| one.cost)));
-    // Limits that take clusters for independent, in the unit of the estimate.
-    let rows = |mean: Option<ClusterMean>, unit: f64| {
-        clusters.is_some().then(|| {
-            let limits = mean.and_then(|mean| mean.limits(pooling.level));
-            (
-                limits.map(|limits| in_unit(limits, unit)),
-                Estimate::CLUSTER_T,
-            )
-        })
-    };
+    // Limits that take clusters for independent.
+    let as_clusters = clusters
+        .zip(scores)
+        .and_then(|(all, mean)| as_pairs(all, mean, &total));
+    let score_rows = clusters.map(|all| score_limits(all, scores, as_clusters, pooling));
+    let cost_rows = clusters.map(|_| {
+        let limits = costs.and_then(|mean| mean.limits(pooling.level));
+        let limits = limits.map(|limits| in_unit(limits, PER_1K));
+        (limits.or(constant_cost(&total)), Estimate::CLUSTER_T)
+    });
     let estimate = |rows, point: fn(&PairTally) -> Option<Point>| {
         pooling.estimate_with(&total, replicates, draws_once, rows, point)
     };
-    let accuracy_difference = estimate(rows(scores, SCORE), accuracy);
-    let usd_per_1k = estimate(rows(costs, PER_1K), cost);
-    let decided = if accuracy_difference.method == "tango" {
-        tango_test(
-            table(&total).scaled(pooling.weight()),
-            test.margin,
-            pooling.z(),
-        )
-    } else {
-        from_limits(accuracy_difference.limits(), test.margin)
+    let accuracy_difference = estimate(score_rows, accuracy);
+    let usd_per_1k = estimate(cost_rows, cost);
+    let pairs = match accuracy_difference.method {
+        "tango" => Some(table(&total).scaled(pooling.weight())),
+        Estimate::CLUSTER_TANGO => as_clusters,
+        _ => None,
+    };
+    // Replicates that are drawn anew stand for themselves, whatever their clusters.
+    let few = clusters.is_some()
+        && accuracy_difference.method != Estimate::T_REPLICATES
+        && scores.is_none_or(|mean| mean.clusters < CLUSTERS_LEAST);
+    let decided = match pairs {
+        _ if few => NonInferiority::Inconclusive,
+        Some(pairs) => tango_test(pairs, test.margin, pooling.z()),
+        None => from_limits(accuracy_difference.limits(), test.margin),
     };
     let pooled = Tally::total(&contestant.tallies).requests;
     let known = if total.graded >= pooled {
@@ -308,8 +320,11 @@ fn draft<'r>(
         total.graded as f64 / pooled as f64
     };
     let tails = |known: f64| {
-        if accuracy_difference.method == "tango" {
-            return Tails::tango(table(&total).scaled(pooling.weight()), test.margin, known);
+        if few {
+            return None;
+        }
+        if let Some(pairs) = pairs {
+            return Tails::tango(pairs, test.margin, known);
         }
         let (value, limits) = (accuracy_difference.value?, accuracy_difference.limits()?);
         let freedom = match accuracy_difference.method {
@@ -334,12 +349,19 @@ fn draft<'r>(
     Draft {
         contestant,
         pooled,
-        verdict: upheld(decided, accuracy_difference.limits(), known, test.margin),
+        verdict: if few {
+            decided
+        } else {
+            upheld(decided, accuracy_difference.limits(), known, test.margin)
+        },
+        few,
         decided,
         known,
         tails: tails(1.0).zip(tails(known)),
         clusters: clusters.map(|_| scores.map_or(0, |mean| mean.clusters)),
-        bootstrap: bootstrap.map(|(clusters, draws)| Bootstrapped::of(clusters, &draws, pooling)),
+        bootstrap: bootstrap.map(|(clusters, draws)| {
+            Bootstrapped::of(clusters, &draws, pooling, constant_cost(&total))
+        }),
         accuracy: accuracy_difference,
         usd_per_1k,
         total,
@@ -390,7 +412,12 @@ impl Draft<'_> {
             held_back: verdict != self.verdict && decided != self.decided,
             p: self.tails.map(|(_, all)| all),
             p_holm: adjusted.map(|(_, all)| all),
-            needed: needed_among(&self.accuracy, -test.margin, tests),
+            // More requests of the same few do not help.
+            needed: if self.few {
+                Needed::Unknown
+            } else {
+                needed_among(&self.accuracy, -test.margin, tests)
+            },
             clusters: self.clusters,
             bootstrap: self.bootstrap.clone(),
             accuracy_difference: self.accuracy.clone(),
@@ -399,8 +426,14 @@ impl Draft<'_> {
 }
 
 impl Bootstrapped {
-    fn of(clusters: &[ClusterPair], draws: &Bootstrap, pooling: &Pooling) -> Self {
-        let estimate = |of: fn(&ClusterPair) -> ClusterSum, unit: f64| {
+    /// `constant` is what the cost difference is on each request, if it is the same on all.
+    fn of(
+        clusters: &[ClusterPair],
+        draws: &Bootstrap,
+        pooling: &Pooling,
+        constant: Option<Limits>,
+    ) -> Self {
+        let estimate = |of: fn(&ClusterPair) -> ClusterSum, unit: f64, constant: Option<Limits>| {
             let sums: Vec<ClusterSum> = clusters.iter().map(of).collect();
             let Some(mean) = cluster_mean(sums.iter().copied()) else {
                 return Estimate::unknown(pooling.level);
@@ -408,17 +441,75 @@ impl Bootstrapped {
             let limits = cluster_bca(&sums, pooling.level, draws);
             Estimate::new(
                 mean.mean / unit,
-                limits.map(|limits| in_unit(limits, unit)),
+                limits.map(|limits| in_unit(limits, unit)).or(constant),
                 pooling.level,
                 pooling.count(mean.n),
                 Estimate::CLUSTER_BCA,
             )
         };
         Self {
-            accuracy_difference: estimate(|one| one.score, SCORE),
-            usd_per_1k_difference: estimate(|one| one.cost, PER_1K),
+            accuracy_difference: estimate(|one| one.score, SCORE, None),
+            usd_per_1k_difference: estimate(|one| one.cost, PER_1K, constant),
         }
     }
+}
+
+/// The 2×2 table with as many pairs as there are clusters: what it says if the requests of a cluster say
+/// the same thing over and over, which is the least they can say. An effective sample size, after
+/// L. Kish, Survey Sampling (1965), section 8.2, at an intraclass correlation of one. `None` for scores
+/// between right and wrong that differ, which no table holds.
+fn as_pairs(clusters: &[ClusterPair], mean: ClusterMean, total: &PairTally) -> Option<Pairs> {
+    let held = total.fractional == 0 || total.score_difference_square_sum == 0;
+    (held && total.graded > 0 && !clusters.is_empty())
+        .then(|| table(total).scaled(mean.clusters as f64 / total.graded as f64))
+}
+
+/// Limits of the accuracy difference, clusters taken for independent, and their method.
+///
+/// Student's interval lives on how much clusters differ. Where none or hardly any of them shows a
+/// difference, it is next to nothing: Wald's artefact once more. There the score interval of as many
+/// pairs as there are clusters takes its place, if it is wider.
+fn score_limits(
+    clusters: &[ClusterPair],
+    mean: Option<ClusterMean>,
+    as_clusters: Option<Pairs>,
+    pooling: &Pooling,
+) -> (Option<Limits>, &'static str) {
+    let student = mean.and_then(|mean| mean.limits(pooling.level));
+    let student = student.map(|limits| in_unit(limits, SCORE));
+    let differing = clusters.iter().filter(|one| one.score.sum != 0).count();
+    let equal = mean.is_some_and(|mean| mean.standard_error == Some(0.0));
+    let score = as_clusters
+        .filter(|_| equal || differing < DIFFERING_LEAST)
+        .and_then(|pairs| tango(pairs, pooling.z()));
+    let width = |limits: Limits| limits.high - limits.low;
+    match (student, score) {
+        (Some(student), Some(score)) if width(student) >= width(score) => {
+            (Some(student), Estimate::CLUSTER_T)
+        }
+        (_, Some(score)) => (Some(score), Estimate::CLUSTER_TANGO),
+        (student, None) => (student, Estimate::CLUSTER_T),
+    }
+}
+
+/// The cost difference, if each request shows the same one: what does not vary needs no width.
+fn constant_cost(total: &PairTally) -> Option<Limits> {
+    let constant = total.costed > 1
+        && total
+            .cost_difference_sum
+            .checked_mul(total.cost_difference_sum)
+            .zip(
+                total
+                    .cost_difference_square_sum
+                    .checked_mul(i128::from(total.costed)),
+            )
+            .is_some_and(|(square, squares)| square == squares);
+    constant.then(|| {
+        Limits::around(
+            total.cost_difference_sum as f64 / total.costed as f64 / PER_1K,
+            0.0,
+        )
+    })
 }
 
 /// Limits divided by `unit`.

@@ -10,7 +10,7 @@ use super::rollouts::Rollouts;
 use super::rows::Row;
 use super::sample::Pooling;
 use crate::sim::{Contestant, Trace};
-use crate::stats::{Tally, Unserved};
+use crate::stats::{CLUSTERS_LEAST, Estimate, Tally, Unserved};
 
 /// Names that are written out before "and 12 more".
 const NAMES_MAX: usize = 5;
@@ -195,13 +195,27 @@ pub(super) fn of_clusters(cluster: Option<&str>, paired: &[Paired]) -> Option<St
     } else {
         format!("{} to {}", whole(least), whole(most))
     };
-    let few = if least < CLUSTERS_MIN {
-        "; so few of them give intervals that are still too narrow"
+    let few = if least < CLUSTERS_LEAST {
+        format!(
+            "; fewer than {CLUSTERS_LEAST} of them decide nothing, so verdicts are inconclusive"
+        )
+    } else if least < CLUSTERS_MIN {
+        "; so few of them give intervals that are still too narrow".to_owned()
     } else {
-        ""
+        String::new()
+    };
+    let alike = if paired
+        .iter()
+        .any(|pair| pair.accuracy_difference.method == Estimate::CLUSTER_TANGO)
+    {
+        format!(
+            "; where hardly any {unit} shows a difference, the interval is Tango's for one pair per {unit}"
+        )
+    } else {
+        String::new()
     };
     Some(format!(
-        "differences from the baseline take each {unit} for independent ({how_many} of them), not each request{few}; the other intervals take requests"
+        "differences from the baseline take each {unit} for independent ({how_many} of them), not each request{few}{alike}; the other intervals take requests"
     ))
 }
 

@@ -134,7 +134,7 @@ impl<'s> Picture<'s> {
             key.push(format!("labels: {}", labels[first]));
         }
         if sweep.has_front() {
-            key.push("filled: on the front".to_owned());
+            key.push("filled: on the point front".to_owned());
         }
         key.push("squares: single routes".to_owned());
         Self {

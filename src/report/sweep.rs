@@ -83,7 +83,7 @@ pub struct SweepPoint {
     pub margin: f64,
     /// Against the baseline of its world; `None` if there is none or it is the baseline itself.
     pub paired: Option<Paired>,
-    /// Whether no other point of its world dominates it.
+    /// Whether no other point of its world dominates it. A single route may: see `dominated_by`.
     pub on_front: bool,
     /// Share of the draws in which that is so; `None` with too few requests to resample.
     pub front_probability: Option<f64>,

@@ -126,7 +126,7 @@ impl Sweep {
             titles.extend([("difference", true), ("verdict", false)]);
         }
         if self.has_front() {
-            titles.push(("on the front", true));
+            titles.push(("point front", true));
         }
         let rows = self.points.iter().map(|point| {
             let mut cells = point.values.clone();
@@ -277,9 +277,9 @@ impl Sweep {
                 .filter(|point| point.front_probability.is_some_and(|p| p >= SURE))
                 .collect();
             let of = if self.grid.worlds.len() > 1 {
-                "their worlds' fronts"
+                "their worlds' point fronts"
             } else {
-                "the front"
+                "the point front"
             };
             let how_sure = match sure.len() {
                 _ if self.units < 2 => "too few requests to say how surely".to_owned(),
@@ -298,6 +298,16 @@ impl Sweep {
                 whole(on.len() as u64),
                 whole(self.points.len() as u64)
             ));
+            // Of its front, only a single route can dominate a point.
+            let mut beaten = on.clone();
+            beaten.retain(|point| point.dominated_by.is_some());
+            if !beaten.is_empty() {
+                let number = whole(beaten.len() as u64);
+                let which = self.named(&beaten);
+                sentences.push(format!(
+                    "Single routes dominate {number} of these: {which}."
+                ));
+            }
         }
         if let (Some(baseline), false) = (&self.baseline, self.has_margins()) {
             // Nobody chooses among worlds, so there the cheapest one is of no use.
@@ -362,7 +372,7 @@ impl Sweep {
             notes.push("there are too few requests to resample".to_owned());
         } else if self.has_front() {
             notes.push(format!(
-                "on the front: no other point costs no more and is no less accurate; the share is of {} draws of {} with repetition, the same for all points",
+                "point front: no other point costs no more and is no less accurate; single routes are not counted, and those that dominate a point are named apart; the share is of {} draws of {} with repetition, the same for all points",
                 whole(u64::from(self.draws)),
                 self.resampled
             ));

@@ -252,6 +252,70 @@ fn requests_of_the_same_user_count_as_one_on_the_command_line() {
     );
 }
 
+/// Users who never show a difference: no cluster variance, which is not certainty.
+#[test]
+fn agreement_throughout_is_worth_one_pair_per_user() {
+    let compared = |users: usize| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut table =
+            "id,user,task,input_tokens,grade_small,grade_large,output_tokens\n".to_owned();
+        for i in 0..users * 3 {
+            table.push_str(&format!("r{i},u{},faq,{},1,1,50\n", i % users, 100 + i));
+        }
+        std::fs::write(folder.path().join("grades.csv"), table).unwrap();
+        std::fs::write(folder.path().join("p.toml"), "[fixed]\nroute = \"small\"\n").unwrap();
+        std::fs::create_dir(folder.path().join("policies")).unwrap();
+        std::fs::copy(
+            crate::given::project("policies/routes.toml"),
+            folder.path().join("policies/routes.toml"),
+        )
+        .unwrap();
+        let arguments = [
+            "--format",
+            "json",
+            "-q",
+            "--cluster",
+            "user",
+            "--bootstrap",
+            "1000",
+        ];
+        compare(
+            folder.path(),
+            &[&arguments[..], &["--baseline", "always-large"]].concat(),
+        )
+        .json()
+    };
+    // Tango without disagreement among n pairs reaches z²/(n + z²); 3 points take 125 pairs.
+    for (users, verdict) in [
+        (2, "inconclusive"),
+        (9, "inconclusive"),
+        (124, "inconclusive"),
+        (125, "non-inferior"),
+    ] {
+        let said = compared(users);
+        let pair = &said["paired"][0];
+        let difference = &pair["accuracy_difference"];
+        let square = 1.959_963_984_540_054_f64.powi(2);
+        let reach = square / (users as f64 + square);
+        assert_eq!(difference["method"], Estimate::CLUSTER_TANGO, "{users}");
+        assert!(
+            (difference["low"].as_f64().unwrap() + reach).abs() < 1e-6,
+            "{difference}"
+        );
+        assert!(
+            (difference["high"].as_f64().unwrap() - reach).abs() < 1e-6,
+            "{difference}"
+        );
+        assert_eq!(pair["verdict"], verdict, "{users}");
+        let drawn = &pair["bootstrap"]["accuracy_difference"];
+        assert_eq!(
+            (&drawn["low"], &drawn["high"]),
+            (&Value::Null, &Value::Null)
+        );
+        assert_eq!(pair["p"].is_null(), users < 10, "{pair}");
+    }
+}
+
 /// Policies beside `always-large`, right on all of 2,000 requests but so many.
 fn field(wrong: &[usize]) -> Results {
     let did = |wrong: usize| (0..2_000).map(|i| made::did(0, i >= wrong, 1.0)).collect();

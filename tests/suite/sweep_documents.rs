@@ -248,3 +248,28 @@ fn a_plot_holds_names_as_text_and_says_what_it_shows() {
     }
     assert!(open.is_empty());
 }
+
+/// Being on the front of the points says nothing about the single routes, so the summary does.
+#[test]
+fn points_of_the_front_that_a_single_route_dominates_are_named_in_the_summary() {
+    let vary = format!("{FALSE_ACCEPT}=0:0.6:0.2");
+    let swept = ["sweep", RECORDED, "-p", CASCADE, "--vary", &vary, "-q"];
+    let found = run(&[&swept[..], &["--format", "json"]].concat()).json();
+    let beaten: Vec<String> = found["points"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|point| point["front"]["on"] == true && !point["front"]["dominated_by"].is_null())
+        .map(|point| point["values"][FALSE_ACCEPT].to_string())
+        .collect();
+    assert!(!beaten.is_empty(), "{found}");
+    let said = run(&swept).stdout;
+    let sentence = format!(
+        "Single routes dominate {} of these: accept_if_wrong = {}.",
+        beaten.len(),
+        beaten.join(", ")
+    );
+    assert!(said.contains(&sentence), "{sentence}\n{said}");
+    assert!(said.contains("points are on the point front;"), "{said}");
+    assert!(!said.contains("on the front:"), "{said}");
+}
