@@ -237,12 +237,11 @@ fn days_and_pairs_are_two_sides_of_one_sum() {
 }
 
 fn given(p10: f64, p01: f64) -> Truth {
-    let p11 = 0.9 - p01;
     Truth {
         task: "given".to_owned(),
         candidate: "candidate".to_owned(),
         primary: "primary".to_owned(),
-        joint: Joint::new(p11, p10, p01, 1.0 - p11 - p10 - p01).unwrap(),
+        joint: Joint::from_disagreement(p10, p01).unwrap(),
         share: 1.0,
         usd_per_mirror: None,
         pairs: None,
