@@ -244,6 +244,9 @@ fn nobody(
         (_, Needed::Never) => {
             "its difference equals the margin, so no number of requests settles it".to_owned()
         }
+        (_, Needed::Unknown) if closest.accuracy_difference.limits().is_some() => {
+            "too few clusters to decide".to_owned()
+        }
         (_, Needed::Unknown) => "there is no interval to decide with".to_owned(),
     };
     format!(
