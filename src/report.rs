@@ -28,6 +28,7 @@ mod sheet;
 mod size_canary;
 mod size_eval;
 mod size_shadow;
+mod size_shadow_words;
 mod summary;
 mod sweep;
 mod sweep_sheet;

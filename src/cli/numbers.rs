@@ -44,23 +44,38 @@ pub(super) fn parse_volume(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Smallest share that is told from nothing.
+const SHARE_MIN: f64 = 1e-9;
+
+/// "5 % are 0.05", for who wrote a percentage where a share is expected.
+fn percent_hint(number: f64) -> String {
+    if number > 1.0 && number <= 100.0 {
+        let share = (number * 1e6).round() / 1e8;
+        format!("; {number} % are {share}")
+    } else {
+        String::new()
+    }
+}
+
 /// A share above 0 and at most 1.
 pub(super) fn parse_share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
-        Ok(percent) if percent > 1.0 && percent <= 100.0 => Err(format!(
-            "expected a share above 0, at most 1; {percent} % are {}",
-            percent / 100.0
+        Ok(share) if (SHARE_MIN..=1.0).contains(&share) => Ok(share),
+        other => Err(format!(
+            "expected a share above 0 (at least 1e-9), at most 1{}",
+            other.map_or_else(|_| String::new(), percent_hint)
         )),
-        _ => Err("expected a share above 0, at most 1".to_owned()),
     }
 }
 
 /// A share from 0 to 1, both included.
 pub(super) fn parse_chance(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(0.0) => Ok(0.0),
-        _ => parse_share(text).map_err(|error| error.replace("above 0, at most 1", "from 0 to 1")),
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        other => Err(format!(
+            "expected a share from 0 to 1{}",
+            other.map_or_else(|_| String::new(), percent_hint)
+        )),
     }
 }
 
@@ -74,10 +89,12 @@ pub(super) fn parse_error(text: &str) -> Result<f64, String> {
 
 /// A share above 0 and below 1: a chance that something is planned for.
 pub(super) fn parse_power(text: &str) -> Result<f64, String> {
-    match parse_share(text) {
-        Ok(share) if share < 1.0 => Ok(share),
-        Ok(_) => Err("nothing is certain: expected a share below 1, such as 0.9".to_owned()),
-        Err(error) => Err(error),
+    match text.parse::<f64>() {
+        Ok(share) if (SHARE_MIN..1.0).contains(&share) => Ok(share),
+        other => Err(format!(
+            "expected a chance above 0 and below 1, such as 0.9{}",
+            other.map_or_else(|_| String::new(), percent_hint)
+        )),
     }
 }
 

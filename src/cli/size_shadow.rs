@@ -40,10 +40,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "TASK", requires = "data")]
     task: Vec<String>,
     /// Instead of data: share of pairs that only the candidate gets right.
-    #[arg(long, value_name = "SHARE", conflicts_with = "data", requires = "p01", value_parser = numbers::parse_chance)]
+    #[arg(long, value_name = "SHARE", conflicts_with = "data", requires = "p01", allow_negative_numbers = true, value_parser = numbers::parse_chance)]
     p10: Option<f64>,
     /// Instead of data: share of pairs that only the primary gets right.
-    #[arg(long, value_name = "SHARE", conflicts_with = "data", requires = "p10", value_parser = numbers::parse_chance)]
+    #[arg(long, value_name = "SHARE", conflicts_with = "data", requires = "p10", allow_negative_numbers = true, value_parser = numbers::parse_chance)]
     p01: Option<f64>,
     /// With --p10 and --p01: how often the primary is right. Only Newcombe's rules and graders ask
     /// [default: 0.9, or as near as the two allow].
@@ -176,16 +176,33 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
 
 /// What clap cannot say: limits over several arguments.
 fn check(arguments: &Arguments, found: &mut Diagnostics) {
+    if arguments
+        .days
+        .is_some_and(|days| days <= arguments.label_delay_days)
+    {
+        found.push(
+            Diagnostic::error(format!(
+                "the grades come {} days after the answers, so {} days leave none to decide with",
+                arguments.label_delay_days,
+                arguments.days.unwrap_or_default()
+            ))
+            .help("give --days more than --label-delay-days"),
+        );
+    }
     let most = arguments.pairs.iter().chain(&arguments.n).max();
     if most.is_some_and(|n| *n > PAIRS_MAX) {
-        found.push(Diagnostic::error(format!(
-            "at most {PAIRS_MAX} pairs can be planned with"
-        )));
+        found.push(
+            Diagnostic::error(format!("at most {PAIRS_MAX} pairs can be planned with"))
+                .help("give --pairs and --n smaller numbers"),
+        );
     }
     if arguments.pairs.len() > SIZES_MAX {
-        found.push(Diagnostic::error(format!(
-            "at most {SIZES_MAX} numbers of pairs fit one table"
-        )));
+        found.push(
+            Diagnostic::error(format!(
+                "at most {SIZES_MAX} numbers of pairs fit one table"
+            ))
+            .help("give --pairs fewer of them"),
+        );
     }
     if let (Some(p10), Some(p01)) = (arguments.p10, arguments.p01) {
         if p10 + p01 > 1.0 + 1e-12 {
@@ -335,7 +352,14 @@ fn asked(arguments: &Arguments, reader: &mut inputs::Reader) -> Option<Asked> {
             )),
         );
     }
-    let candidates: Vec<usize> = candidates.into_iter().collect::<Option<_>>()?;
+    let mut candidates: Vec<usize> = candidates.into_iter().collect::<Option<_>>()?;
+    let mut seen = Vec::new();
+    candidates.retain(|one| {
+        !seen.contains(one) && {
+            seen.push(*one);
+            true
+        }
+    });
     let tasks: Vec<usize> = tasks.into_iter().collect::<Option<_>>()?;
     let primary = primary??;
     if candidates.contains(&primary) {
@@ -388,6 +412,9 @@ fn plan(arguments: &Arguments, truths: &[Truth], criterion: Criterion) -> Shadow
     let mut pairs = arguments.pairs.clone();
     pairs.sort_unstable();
     pairs.dedup();
+    let mut powers = arguments.power.clone();
+    powers.sort_by(f64::total_cmp);
+    powers.dedup();
     let mirroring = Mirroring {
         requests_per_day: arguments.requests_per_day.unwrap_or(0.0),
         mirror_share: arguments.mirror_share,
@@ -407,7 +434,7 @@ fn plan(arguments: &Arguments, truths: &[Truth], criterion: Criterion) -> Shadow
         rules,
         criterion,
         pairs,
-        powers: arguments.power.clone(),
+        powers,
         certify,
         // One that never errs is none.
         grader: arguments

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::format::{UNKNOWN, about, decimal, margin_points, usd_value, whole};
+use super::format::{UNKNOWN, about, decimal, usd_value, whole};
 use super::layout::Block;
 use super::sheet::{Sheet, block};
+use super::size_shadow_words::{notes, summary};
 use crate::size::{KeepsAlpha, Needed, Origin, ShadowPlan, ShadowSizing, Truth};
-use crate::stats::Rule;
 
 /// Writes down how many pairs a promotion takes.
 #[must_use]
@@ -37,8 +37,11 @@ pub fn size_shadow(plan: &ShadowPlan, sizing: &ShadowSizing) -> Sheet {
     }
 }
 
-/// How `z` is written: 1.96, not 1.9600.
+/// How `z` is written: 1.96, not 1.9600; what is too small for four decimals keeps three digits.
 pub(super) fn short(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1e-3 {
+        return format!("{value:.2e}");
+    }
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -58,7 +61,7 @@ pub(super) fn chance(p: f64) -> String {
 fn title(sizing: &ShadowSizing) -> String {
     let mut text = format!(
         "promotion within a margin of {} points, z = {} (one-sided alpha {})",
-        margin_points(sizing.margin),
+        short(sizing.margin * 100.0),
         short(sizing.z),
         short(sizing.alpha),
     );
@@ -370,137 +373,6 @@ fn rehearsed(sizing: &ShadowSizing) -> Block {
         ],
         rows.collect(),
     )
-}
-
-fn summary(plan: &ShadowPlan, sizing: &ShadowSizing) -> String {
-    let Some(rule) = plan.rules.first() else {
-        return String::new();
-    };
-    const NAMED_MAX: usize = 4;
-    let pair = |needed: &&Needed| {
-        let truth = &sizing.truths[needed.truth];
-        format!(
-            "{} for {} on {}",
-            truth.candidate, truth.primary, truth.task
-        )
-    };
-    let asked: Vec<&Needed> = sizing
-        .needed
-        .iter()
-        .filter(|needed| needed.rule == rule.name() && Some(&needed.power) == plan.powers.first())
-        .collect();
-    let worse = |needed: &Needed| sizing.truths[needed.truth].joint.difference() <= -sizing.margin;
-    let named = |which: Vec<String>| {
-        let more = which.len().saturating_sub(NAMED_MAX);
-        let mut text = which[..which.len() - more].join(", ");
-        if more > 0 {
-            text.push_str(&format!(" and {more} more"));
-        }
-        text
-    };
-    let sized = asked.iter().filter_map(|needed| {
-        let n = match (needed.settled, needed.about) {
-            (Some(n), _) => whole(n),
-            (None, n) => format!("about {}", about(n?)),
-        };
-        Some(format!("{n} graded pairs for {}", pair(needed)))
-    });
-    let mut parts = Vec::new();
-    let sized: Vec<String> = sized.collect();
-    if let (false, Some(power)) = (sized.is_empty(), plan.powers.first()) {
-        parts.push(format!(
-            "to promote with {} chance, {} takes {}",
-            chance(*power),
-            rule.name(),
-            named(sized)
-        ));
-    }
-    let too_bad: Vec<String> = asked
-        .iter()
-        .copied()
-        .filter(|n| worse(n))
-        .map(|n| pair(&n))
-        .collect();
-    if !too_bad.is_empty() {
-        parts.push(format!(
-            "worse by the margin or more, so that only luck promotes: {}",
-            named(too_bad)
-        ));
-    }
-    let open = asked
-        .iter()
-        .copied()
-        .filter(|n| n.settled.or(n.about).is_none() && !worse(n));
-    let open: Vec<String> = open.map(|n| pair(&n)).collect();
-    if !open.is_empty() {
-        parts.push(format!(
-            "no practical number of pairs promotes: {}",
-            named(open)
-        ));
-    }
-    let mut text = parts.join("; ");
-    if let Some(first) = text.get(..1).map(str::to_uppercase) {
-        text.replace_range(..1, &first);
-    }
-    format!("{text}.")
-}
-
-fn notes(plan: &ShadowPlan, sizing: &ShadowSizing) -> Vec<String> {
-    let mut notes = Vec::new();
-    let any = |origin: Origin| sizing.truths.iter().any(|truth| truth.origin == origin);
-    if any(Origin::Simulated) {
-        notes.push("the probabilities of pairs are exact expectations of a simulated world: as good as its assumptions".to_owned());
-    }
-    if any(Origin::Recorded) {
-        notes.push("the probabilities of pairs are shares of recorded pairs, taken for the truth: with few pairs they are rough, and the sizes with them".to_owned());
-    }
-    let ungraded: u64 = sizing
-        .truths
-        .iter()
-        .filter_map(|truth| truth.ungraded)
-        .sum();
-    if ungraded > 0 {
-        notes.push(format!(
-            "{} recorded requests lack a grade of one of the two routes and are left out; if grades are missing for a reason, the pairs that are left are no fair sample",
-            whole(ungraded)
-        ));
-    }
-    if plan.rules.contains(&Rule::WaldLesson) {
-        notes.push("wald is the source lesson's rule (mean − 1.96 standard errors): with few pairs and rare disagreement its standard error is near 0, and it promotes far more often than its alpha says".to_owned());
-    }
-    notes.push(
-        "power is saw-toothed in n: plan with the n from which it stays, not with the first"
-            .to_owned(),
-    );
-    if let Some(grader) = sizing.grader {
-        notes.push(format!(
-            "a grader that errs shrinks differences to {} of their size, and agreeing pairs come to disagree by its errors alone; the margin on its scale is {} points, and the rule uses that. \"margin as it is\" is what a rule does that forgets it",
-            short(grader.attenuation()),
-            short(sizing.graded_margin * 100.0)
-        ));
-    }
-    if sizing.type_one.len() < plan.rules.len() * plan.pairs.len() {
-        notes.push(format!(
-            "the highest chance at the margin is not searched for above {} pairs (a fiftieth of that for Newcombe's rules), nor where a rule has none; there it is close to alpha",
-            whole(crate::size::TYPE_ONE_PAIRS_MAX)
-        ));
-    }
-    if sizing.needed.iter().any(|needed| needed.about.is_some()) {
-        notes.push("sizes with \"about\" are the normal approximation: they are too large for the exact search of their rule".to_owned());
-    }
-    if plan.peek.is_some()
-        && plan
-            .rules
-            .iter()
-            .any(|rule| rule.looks_at_agreement() || *rule == Rule::ExactUnconditional)
-    {
-        notes.push("looking more than once is computed for rules that need the disagreeing pairs alone; Newcombe's and the exact unconditional rule are left out there".to_owned());
-    }
-    if !sizing.peeked.is_empty() {
-        notes.push("\"worse by the margin\" is the worst of some shares of disagreement for each way of deciding".to_owned());
-        notes.push("a rule made for one look keeps its alpha for one look only: to look more often, spend alpha by plan (Lan-DeMets, for a fixed horizon; exact in the limit of many pairs) or use the e-process (any time, always)".to_owned());
-    }
-    notes
 }
 
 /// One record per number.

@@ -408,7 +408,7 @@ fn the_command_prints_its_plan() {
     let widest = out
         .stdout
         .lines()
-        .filter(|line| !line.starts_with("note: ") && !line.starts_with("To promote"))
+        .filter(|line| line.starts_with([' ', '-']))
         .map(str::len)
         .max();
     assert!(widest <= Some(132), "{widest:?}");
