@@ -271,16 +271,20 @@ fn rollouts(findings: &Findings) -> Block {
                 cells.push(share(of));
             }
             cells.push(count(&rollouts.requests_until_rollback));
-            cells.push(count(&rollouts.graded));
-            cells.push(count(&rollouts.wrong));
-            cells.push(count(&rollouts.extra_wrong));
+            // Their intervals are in JSON and CSV: here they would make the lines too long to read.
+            for of in [&rollouts.graded, &rollouts.wrong, &rollouts.extra_wrong] {
+                cells.push(match of.value {
+                    Some(mean) => decimal(mean, usize::from(mean.abs() < 100.0)),
+                    None => UNKNOWN.to_owned(),
+                });
+            }
             cells.push(rollouts.runs.first().map_or_else(String::new, rollout));
             Line::Cells(cells)
         })
         .collect();
     Block {
         heading: format!(
-            "Canary, {} (shares of the replicates; means per replicate; extra wrong: beyond those of the control)",
+            "Canary, {} (shares of replicates; means per replicate of requests and answers; extra wrong: beyond the control's)",
             findings.workload.evidence_word()
         ),
         columns: columns(&[
@@ -288,7 +292,7 @@ fn rollouts(findings: &Findings) -> Block {
             ("promoted", true),
             ("paused", true),
             ("rolled back", true),
-            ("requests until rollback", true),
+            ("until rollback", true),
             ("graded", true),
             ("wrong", true),
             ("extra wrong", true),

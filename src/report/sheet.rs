@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Manifest;
+use super::format::visible;
 use super::layout::{Block, Column};
 use super::{json as shape, markdown, table};
 
@@ -21,6 +22,8 @@ pub struct Sheet {
     pub title: String,
     /// Grids, in reading order.
     pub(super) blocks: Vec<Block>,
+    /// A file that the document proposes, if it does.
+    pub(super) file: Option<SheetFile>,
     /// The one sentence to take away.
     pub summary: String,
     /// What has to be known to read the numbers.
@@ -29,6 +32,42 @@ pub struct Sheet {
     pub facts: Map<String, Value>,
     /// The records of the CSV file: flat, each with the same keys as the first.
     pub records: Vec<Map<String, Value>>,
+}
+
+/// A file as part of a document.
+pub(super) struct SheetFile {
+    /// What it may be called.
+    pub(super) name: &'static str,
+    /// What Markdown calls its language.
+    pub(super) language: &'static str,
+    /// Its text, in which names from outside are already escaped.
+    pub(super) text: String,
+}
+
+impl SheetFile {
+    /// For a terminal.
+    fn plain(&self) -> String {
+        let lines = self
+            .text
+            .lines()
+            .map(|line| format!("  {}\n", visible(line)));
+        format!("\n{}:\n\n{}", self.name, lines.collect::<String>())
+    }
+
+    /// A fenced block, with a fence that the text does not hold.
+    fn fenced(&self) -> String {
+        let longest = self.text.split(|c| c != '`').map(str::len).max();
+        let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);
+        let text: String = self
+            .text
+            .lines()
+            .map(|line| format!("{}\n", visible(line)))
+            .collect();
+        format!(
+            "\n## {}\n\n{fence}{}\n{text}{fence}\n",
+            self.name, self.language
+        )
+    }
 }
 
 impl std::fmt::Debug for Sheet {
@@ -45,8 +84,20 @@ impl Sheet {
     #[must_use]
     pub fn render(&self, format: &str, manifest: &Manifest) -> Option<String> {
         Some(match format {
-            "table" => table::text(&self.title, &self.blocks, &self.summary, &self.notes),
-            "markdown" => markdown::text(&self.title, &self.blocks, &self.summary, &self.notes),
+            "table" => {
+                let text = table::text(&self.title, &self.blocks, &self.summary, &self.notes);
+                text + &self
+                    .file
+                    .as_ref()
+                    .map_or_else(String::new, SheetFile::plain)
+            }
+            "markdown" => {
+                let text = markdown::text(&self.title, &self.blocks, &self.summary, &self.notes);
+                text + &self
+                    .file
+                    .as_ref()
+                    .map_or_else(String::new, SheetFile::fenced)
+            }
             "csv" => self.csv(),
             "json" => self.json(manifest),
             _ => return None,

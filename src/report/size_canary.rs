@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::format::{UNKNOWN, decimal, margin_points, percent_exact, whole};
 use super::layout::Block;
-use super::sheet::{Sheet, block};
+use super::sheet::{Sheet, SheetFile, block};
 use crate::size::{CanarySizing, CanaryTruth, Monitored, Origin, SliceHarm};
 
 /// Writes down what slices of a canary cost and take.
@@ -24,12 +24,12 @@ pub fn size_canary(sizing: &CanarySizing) -> Sheet {
             sizing.alpha,
             sizing.beta
         ),
-        blocks: vec![
-            truth(sizing),
-            monitors(sizing),
-            slices(sizing),
-            file(sizing),
-        ],
+        blocks: vec![truth(sizing), monitors(sizing), slices(sizing)],
+        file: Some(SheetFile {
+            name: "canary.toml",
+            language: "toml",
+            text: sizing.stanza.clone(),
+        }),
         summary: summary(sizing),
         notes: notes(sizing),
         facts,
@@ -127,16 +127,16 @@ fn monitors(sizing: &CanarySizing) -> Block {
     }
     let power = format!("answers for {}", percent_exact(1.0 - sizing.beta));
     block(
-        "Monitors within a step, exact (the same for every slice)".to_owned(),
+        "Monitors, exact: chances within a step and over the whole ramp, mean answers until the end, wrong answers beyond the base's".to_owned(),
         &[
             ("monitor", false),
             ("false rollback", true),
-            ("in any step", true),
+            ("in ramp", true),
             ("missed", true),
-            ("in every step", true),
-            ("answers if equal", true),
-            ("answers if worse", true),
-            ("extra wrong until decision", true),
+            ("in ramp", true),
+            ("answers, equal", true),
+            ("worse", true),
+            ("extra wrong", true),
             (&power, true),
         ],
         rows,
@@ -157,46 +157,42 @@ fn slices(sizing: &CanarySizing) -> Block {
             break;
         }
     }
+    // Columns of time stand only where somebody said how many requests a day has.
+    let timed = weights
+        .iter()
+        .any(|(_, slice)| slice.hours_until_decision.is_some());
+    let delayed = timed && sizing.label_delay_h > 0.0;
     for (monitor, slice) in weights {
-        rows.push(vec![
+        let mut cells = vec![
             format!("{} %", margin_points(slice.weight)),
             monitor.monitor.to_owned(),
             few(slice.extra_wrong_per_1k),
             few(slice.missed_extra_wrong_per_1k),
             few(slice.requests_until_decision),
-            maybe(slice.hours_until_decision),
-            maybe(slice.extra_wrong_in_label_delay),
-            few(slice.requests_for_step),
-            maybe(slice.days_for_step),
-        ]);
+        ];
+        cells.extend(timed.then(|| maybe(slice.hours_until_decision)));
+        cells.extend(delayed.then(|| maybe(slice.extra_wrong_in_label_delay)));
+        cells.push(few(slice.requests_for_step));
+        cells.extend(timed.then(|| maybe(slice.days_for_step)));
+        rows.push(cells);
     }
-    block(
-        "Slices (extra wrong per 1,000 is a rate while a bad candidate stays; requests are the task's)".to_owned(),
-        &[
-            ("slice", false),
-            ("monitor", false),
-            ("extra wrong per 1,000", true),
-            ("of it missed", true),
-            ("requests to decision", true),
-            ("hours", true),
-            ("extra wrong in label delay", true),
-            ("requests for step", true),
-            ("days", true),
-        ],
-        rows,
-    )
-}
-
-fn file(sizing: &CanarySizing) -> Block {
-    block(
-        "Policy file".to_owned(),
-        &[("canary.toml", false)],
-        sizing
-            .stanza
-            .lines()
-            .map(|line| vec![line.to_owned()])
-            .collect(),
-    )
+    let mut titles = vec![
+        ("slice", false),
+        ("monitor", false),
+        ("extra wrong per 1,000", true),
+        ("missed", true),
+        ("requests to decide", true),
+    ];
+    titles.extend(timed.then_some(("hours", true)));
+    titles.extend(delayed.then_some(("while grading", true)));
+    titles.push(("requests for step", true));
+    titles.extend(timed.then_some(("days", true)));
+    let heading = if delayed {
+        "Slices (extra wrong per 1,000 and what is missed of it are rates while a bad candidate stays; while grading: extra wrong during the label delay)"
+    } else {
+        "Slices (extra wrong per 1,000 and what is missed of it are rates while a bad candidate stays)"
+    };
+    block(heading.to_owned(), &titles, rows)
 }
 
 fn summary(sizing: &CanarySizing) -> String {
@@ -257,9 +253,17 @@ fn notes(sizing: &CanarySizing) -> Vec<String> {
         "extra wrong until decision = expected answers × gap / share graded; the rate per 1,000 is no total: it runs for as long as the candidate stays".to_owned(),
         "each step has a test of its own; the chances over the ramp take every slice above as a step".to_owned(),
         "confidence sequence: withdraws once the share of wrong answers is shown to be above the base's; it needs no error rate of the candidate, and may be looked at for ever".to_owned(),
-        "control: the same test on the wrong answers of slice and control, for a base whose error rate nobody knows; how many of them a step has is left to chance, so its end is not in these numbers".to_owned(),
+        "requests and answers are those of the tasks named above".to_owned(),
         "answers are taken to be independent; a few users with many requests decide earlier or later than this".to_owned(),
     ];
+    let control = sizing.monitors.iter().any(|one| one.monitor == "control");
+    if control || sizing.is_control_unknown {
+        notes.push(
+        "control: the same test on the wrong answers of slice and control, for a base whose error rate nobody knows; how many of them a step has is left to chance, so its end is not in these numbers".to_owned()
+        );
+    } else {
+        notes.push("no control: a slice of more than half leaves no control of equal size, so the policy file has none".to_owned());
+    }
     if let Some(graded) = sizing.truth.graded {
         notes.push(format!(
             "the error rates are those of {} recorded requests with a grade of both routes, and no surer than that",

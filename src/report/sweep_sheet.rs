@@ -36,6 +36,7 @@ impl Sweep {
             schema: SCHEMA,
             title: self.title(),
             blocks,
+            file: None,
             summary: self.summary(),
             notes: self.all_notes(),
             facts: self.facts(),
@@ -91,10 +92,10 @@ impl Sweep {
             whole(workload.requests)
         };
         format!(
-            "{} on {}, {} points of {requests} requests each, {}{replicates}, {} % intervals",
+            "{} on {}, {} of {requests} requests each, {}{replicates}, {} % intervals",
             self.policy,
             workload.name,
-            whole(self.points.len() as u64),
+            many(self.points.len(), "point"),
             workload.evidence_word(),
             margin_points(self.level)
         )
@@ -319,9 +320,9 @@ impl Sweep {
         }
         if sentences.is_empty() {
             sentences.push(format!(
-                "{} points in {} worlds.",
-                whole(self.points.len() as u64),
-                whole(self.grid.worlds.len() as u64)
+                "{} in {}.",
+                many(self.points.len(), "point"),
+                many(self.grid.worlds.len(), "world")
             ));
         }
         sentences.join(" ")
@@ -628,4 +629,10 @@ fn limits_fact(limits: Limits) -> Value {
 fn number(text: &str) -> Value {
     serde_json::from_str::<Number>(text)
         .map_or_else(|_| Value::String(text.to_owned()), Value::Number)
+}
+
+/// So many of a thing, `1 point` and `2 points`.
+fn many(count: usize, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", whole(count as u64))
 }

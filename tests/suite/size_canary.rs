@@ -281,7 +281,8 @@ fn every_format_holds_the_same_numbers() {
         count += 1;
     }
     assert_eq!(count, monitors.len() * 3);
-    assert!(format("markdown").contains("## Monitors within a step"));
+    assert!(format("markdown").contains("## Monitors, exact"));
+    assert!(format("markdown").contains("```toml\n[canary]\n"));
     insta::assert_snapshot!("size_canary_table", format("table"));
 }
 
