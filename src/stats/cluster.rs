@@ -9,9 +9,8 @@ use super::interval::Limits;
 use super::quantile::student_two_sided;
 
 /// Fewer clusters than this decide nothing. With so few, the robust standard error is biased towards zero
-/// and Student's t does not make up for it: tests reject far more often than they say. Nominal tests of
-/// 5 % that reject in 10 % of cases and more at 5 to 10 clusters: A. C. Cameron, D. L. Miller, Journal of
-/// Human Resources 50 (2015) 317–372, section VI. They name no number; this one is a choice.
+/// and Student's t does not make up for it: tests reject more often than they say. On few clusters see
+/// A. C. Cameron, D. L. Miller, Journal of Human Resources 50 (2015) 317–372. The number is a choice.
 pub const CLUSTERS_LEAST: u64 = 10;
 
 /// What one cluster adds: how many observations, and their sum.
