@@ -214,7 +214,12 @@ fn outcomes(sizing: &EvalSizing) -> Block {
     let tasks = sizing.sequential.tasks.len();
     let with_regret = sizing.usd_per_correct.is_some();
     let money = |accuracy: f64, cost: Option<f64>| {
-        vec![format!("{} %", decimal(accuracy * 100.0, 2)), usd(cost)]
+        let accuracy = if accuracy.is_nan() {
+            UNKNOWN.to_owned()
+        } else {
+            format!("{} %", decimal(accuracy * 100.0, 2))
+        };
+        vec![accuracy, usd(cost)]
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
     for way in ways(sizing) {
@@ -319,6 +324,10 @@ fn notes(subject: &EvalSubject, sizing: &EvalSizing) -> Vec<String> {
                 .to_owned(),
         );
         notes.push("accuracy and cost are those of the recorded requests".to_owned());
+        if sizing.oracle.accuracy.is_nan() || ways(sizing).any(|way| way.expected.accuracy.is_nan())
+        {
+            notes.push("accuracy is unknown where a task may go to a route none of whose answers there has a grade".to_owned());
+        }
     } else {
         notes.push(
             "rates, accuracy and cost are expectations of the world that the file declares, not of the requests that a run draws from it"

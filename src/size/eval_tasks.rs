@@ -321,13 +321,17 @@ struct Served {
 }
 
 impl Served {
-    /// Accuracy over the rows whose grade is known, cost over those whose cost is known.
+    /// Accuracy over the rows whose grade is known, cost over those whose cost is known; without such
+    /// rows they are unknown.
     fn expected(&self) -> Expected {
-        let share = |count: u64, of: u64| count as f64 / of.max(1) as f64;
         Expected {
-            accuracy: share(self.right, self.graded),
+            accuracy: if self.graded > 0 {
+                self.right as f64 / self.graded as f64
+            } else {
+                f64::NAN
+            },
             usd_per_1k: (self.costed > 0).then(|| self.usd as f64 * 1e-9 / self.costed as f64),
-            calls: share(self.calls, self.requests),
+            calls: self.calls as f64 / self.requests.max(1) as f64,
         }
     }
 }

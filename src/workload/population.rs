@@ -55,7 +55,8 @@ pub(crate) struct DeclaredTask {
 /// Accuracy, cost and calls of a policy in expectation.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Expected {
-    /// P(the request is answered and the answer is right).
+    /// P(the request is answered and the answer is right). NaN where it is not known: recorded requests
+    /// none of which has a grade; JSON has `null` for it.
     pub accuracy: f64,
     /// Expected cost of 1,000 requests in USD; `None` if a price is unknown.
     pub usd_per_1k: Option<f64>,
@@ -71,12 +72,13 @@ impl Expected {
         calls: 0.0,
     };
 
-    /// Adds `weight` times `other`. A cost that is unknown makes the sum unknown, unless it has no weight.
+    /// Adds `weight` times `other`. What is unknown of `other`, its accuracy (NaN) or its cost, makes the
+    /// sum unknown, unless it has no weight.
     pub fn add(&mut self, weight: f64, other: &Self) {
-        self.accuracy += weight * other.accuracy;
         self.calls += weight * other.calls;
-        // A route that nobody asks needs no price.
+        // A route that nobody asks needs neither grades nor a price.
         if weight > 0.0 {
+            self.accuracy += weight * other.accuracy;
             self.usd_per_1k = self
                 .usd_per_1k
                 .zip(other.usd_per_1k)

@@ -294,3 +294,39 @@ fn json_holds_the_numbers_in_full() {
         "nobody said what a right answer is worth"
     );
 }
+
+#[test]
+fn a_route_without_a_grade_makes_accuracy_unknown_and_not_zero() {
+    let mut data = "id,task,grade_small,grade_large,input_tokens,output_tokens\n".to_owned();
+    for i in 0..40 {
+        data.push_str(&format!("{i},faq,1,1,100,10\n"));
+        // `code` has to go to `large`, and nobody graded what it answered there.
+        data.push_str(&format!("c{i},code,0,,100,10\n"));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.csv");
+    std::fs::write(&path, data).unwrap();
+    let sized = |format: &str| {
+        run(&[
+            "size",
+            "eval",
+            path.to_str().unwrap(),
+            "--target",
+            "0.88",
+            "--otherwise",
+            "large",
+            "--examples",
+            "15",
+            "--format",
+            format,
+        ])
+    };
+    let json = sized("json").json();
+    assert_eq!(json["oracle"]["accuracy"], Value::Null);
+    assert_eq!(json["fixed"][0]["expected"]["accuracy"], Value::Null);
+    assert!(json["oracle"]["usd_per_1k"].as_f64().unwrap() > 0.0);
+    let table = sized("table").fine();
+    let oracle = table.lines().find(|line| line.starts_with(" oracle "));
+    assert!(oracle.unwrap().contains("unknown"), "{table}");
+    assert!(table.contains("note: accuracy is unknown where"), "{table}");
+}
