@@ -8,7 +8,10 @@ use std::sync::Arc;
 use crate::catalogue::{self, Catalogue};
 use crate::policy::{self, PolicyFile};
 use crate::report::FileDigest;
-use crate::source::{CONFIG_BYTES_MAX, Diagnostic, Diagnostics, Document, Location, SourceFile};
+use crate::source::{
+    CONFIG_BYTES_MAX, Diagnostic, Diagnostics, Document, Location, SourceFile, describe_list,
+    nearest,
+};
 use crate::verify::Commands;
 use crate::workload::{self, Workload};
 
@@ -231,6 +234,30 @@ impl Reader {
             policies.push((policy, path));
         }
         policies.into_iter().map(|(policy, _)| policy).collect()
+    }
+
+    /// Where `name` stands among the `known` names of a workload's routes or tasks; a complaint if nowhere.
+    pub(super) fn named(
+        &mut self,
+        workload: &Workload,
+        what: &str,
+        name: &str,
+        known: &[String],
+    ) -> Option<usize> {
+        let at = known.iter().position(|one| one == name);
+        if at.is_none() {
+            let names = || known.iter().map(String::as_str);
+            let help = match nearest(name, names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("it knows {}", describe_list(names())),
+            };
+            let error = Diagnostic::error(format!(
+                "workload `{}` has no {what} `{name}`",
+                workload.name
+            ));
+            self.found.push(error.help(help));
+        }
+        at
     }
 
     /// A workload file, or a data file given directly.

@@ -9,7 +9,7 @@ use super::screen::Screen;
 use super::{Exit, inputs, numbers, provenance};
 use crate::report::{self, SHEET_FORMATS};
 use crate::size::{CanaryPlan, CanaryTruth};
-use crate::source::{Diagnostic, describe_list, nearest};
+use crate::source::{Diagnostic, describe_list};
 
 /// Most graded answers of a step.
 const ANSWERS_MAX: u64 = 1_000_000;
@@ -166,22 +166,8 @@ fn truth(arguments: &Arguments, reader: &mut inputs::Reader) -> Option<CanaryTru
         );
         return None;
     };
-    let mut index = |what: &str, name: &str, known: &[String]| {
-        let at = known.iter().position(|one| one == name);
-        if at.is_none() {
-            let names = || known.iter().map(String::as_str);
-            let help = match nearest(name, names()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("it knows {}", describe_list(names())),
-            };
-            let error = Diagnostic::error(format!(
-                "workload `{}` has no {what} `{name}`",
-                workload.name
-            ));
-            reader.found.push(error.help(help));
-        }
-        at
-    };
+    let mut index =
+        |what: &str, name: &str, known: &[String]| reader.named(&workload, what, name, known);
     let candidate = index("route", candidate, &workload.routes);
     let base = index("route", base, &workload.routes);
     let tasks: Vec<Option<usize>> = arguments

@@ -13,7 +13,7 @@ use crate::size::{
     Mirroring, Origin, Rehearsal, Rehearsed, Runs, ShadowPlan, ShadowSizing, Truth,
     recorded_truths, simulated_truths,
 };
-use crate::source::{Diagnostic, Diagnostics, describe_list, nearest};
+use crate::source::{Diagnostic, Diagnostics, describe_list};
 use crate::stats::{Criterion, Grader, Joint, RULES, Rule, z_two_sided};
 use crate::workload::Workload;
 
@@ -314,22 +314,8 @@ fn asked(arguments: &Arguments, reader: &mut inputs::Reader) -> Option<Asked> {
     } else {
         None
     };
-    let mut index = |what: &str, name: &str, known: &[String]| {
-        let at = known.iter().position(|one| one == name);
-        if at.is_none() {
-            let mut error = Diagnostic::error(format!(
-                "workload `{}` has no {what} `{name}`",
-                workload.name
-            ));
-            let names = || known.iter().map(String::as_str);
-            error = match nearest(name, names()) {
-                Some(near) => error.help(format!("did you mean `{near}`?")),
-                None => error.help(format!("it knows {}", describe_list(names()))),
-            };
-            reader.found.push(error);
-        }
-        at
-    };
+    let mut index =
+        |what: &str, name: &str, known: &[String]| reader.named(&workload, what, name, known);
     let candidates: Vec<_> = arguments
         .candidate
         .iter()

@@ -29,7 +29,8 @@ pub(super) enum Line {
     Label(&'static str),
 }
 
-fn columns(titles: &[(&str, bool)]) -> Vec<Column> {
+/// Columns from their titles, and whether they stand on the right.
+pub(super) fn columns(titles: &[(&str, bool)]) -> Vec<Column> {
     titles
         .iter()
         .map(|&(title, right)| Column {

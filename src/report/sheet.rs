@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Manifest;
 use super::format::visible;
-use super::layout::{Block, Column};
+use super::layout::{Block, Line, columns};
 use super::{json as shape, markdown, table};
 
 /// Names of the formats a sheet can be written in.
@@ -148,13 +148,7 @@ impl Sheet {
 pub(super) fn block(heading: String, titles: &[(&str, bool)], rows: Vec<Vec<String>>) -> Block {
     Block {
         heading,
-        columns: titles
-            .iter()
-            .map(|&(title, right)| Column {
-                title: title.to_owned(),
-                right,
-            })
-            .collect(),
-        lines: rows.into_iter().map(super::layout::Line::Cells).collect(),
+        columns: columns(titles),
+        lines: rows.into_iter().map(Line::Cells).collect(),
     }
 }
