@@ -34,10 +34,10 @@ pub struct Logged {
     pub propensity: f64,
     /// Probability π(a|x) with which the target chooses that action, in [0, 1].
     pub target: f64,
-    /// q(x, a): what an outcome model predicts of the logged action's reward. It must not have been fitted
+    /// q(x, a), NaN without a model: what an outcome model predicts of the logged action's reward. It must not have been fitted
     /// to this row (see [`cross_fitted`]). Zero turns the doubly robust estimators into the plain ones.
     pub predicted: f64,
-    /// Σₐ π(a|x) q(x, a): what the model predicts of the target's reward.
+    /// Σₐ π(a|x) q(x, a), NaN without a model: what the model predicts of the target's reward.
     pub predicted_target: f64,
 }
 

@@ -28,13 +28,18 @@ impl Choice {
         if self.target.len() != actions || (model != 0 && model != actions) {
             return None;
         }
-        let expected = self.target.iter().zip(&self.predicted).map(|(p, q)| p * q);
+        // What no model predicts is unknown: an estimator that asks for it has no value.
+        let (mut predicted, mut predicted_target) = (f64::NAN, f64::NAN);
+        if model != 0 {
+            predicted = *self.predicted.get(self.action)?;
+            predicted_target = sum(self.target.iter().zip(&self.predicted).map(|(p, q)| p * q));
+        }
         Some(Logged {
             reward: self.reward,
             propensity: *self.behaviour.get(self.action)?,
             target: *self.target.get(self.action)?,
-            predicted: self.predicted.get(self.action).copied().unwrap_or(0.0),
-            predicted_target: sum(expected),
+            predicted,
+            predicted_target,
         })
     }
 

@@ -50,7 +50,8 @@ pub enum Refusal {
         /// What they add up to.
         sum: f64,
     },
-    /// A reward or a prediction is not a finite number.
+    /// A reward or a prediction is not a finite number; rows without a model, whose predictions are both
+    /// NaN, are refused with [`Refusal::NotFinite`] by the estimators that need one.
     NotANumber {
         /// Which row.
         row: usize,
@@ -239,9 +240,9 @@ pub(super) fn check_row(row: usize, one: &Logged) -> Result<(), Refusal> {
             value: one.target,
         });
     }
-    let finite =
-        one.reward.is_finite() && one.predicted.is_finite() && one.predicted_target.is_finite();
-    if finite {
+    let without_model = one.predicted.is_nan() && one.predicted_target.is_nan();
+    let predicted = one.predicted.is_finite() && one.predicted_target.is_finite();
+    if one.reward.is_finite() && (predicted || without_model) {
         Ok(())
     } else {
         Err(Refusal::NotANumber { row })

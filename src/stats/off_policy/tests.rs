@@ -322,3 +322,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn estimators_that_need_a_model_have_no_value_without_one() {
+    let choices: Vec<Choice> = (0..60)
+        .map(|i| Choice {
+            action: i % 2,
+            reward: f64::from(u8::from(i % 3 == 0)),
+            behaviour: vec![0.5, 0.5],
+            target: vec![0.5, 0.5],
+            predicted: Vec::new(),
+        })
+        .collect();
+    let rows = Choice::logged(&choices, &Support::default()).unwrap();
+    let of = |estimator: Estimator| evaluate(&rows, estimator, &Support::default());
+    assert!((of(Estimator::Ips).unwrap().value - 1.0 / 3.0).abs() < 1e-12);
+    assert!(of(Estimator::Snips).is_ok());
+    for estimator in [Estimator::Dm, Estimator::Dr, Estimator::Sndr] {
+        assert_eq!(of(estimator).unwrap_err(), Refusal::NotFinite);
+    }
+}
