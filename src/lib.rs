@@ -138,6 +138,7 @@ pub mod source;
 pub mod standin;
 pub mod stats;
 pub mod sweep;
+pub mod timeline;
 pub mod traffic;
 pub mod units;
 pub mod verify;

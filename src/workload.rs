@@ -8,10 +8,10 @@
 //! that file, for this module touches none, and [`WorkloadSpec::build`] gives the [`Workload`].
 
 mod columns;
-mod draws;
+pub(crate) mod draws;
 mod law;
 mod population;
-mod quantile;
+pub(crate) mod quantile;
 mod recorded;
 mod recorded_csv;
 mod recorded_json;

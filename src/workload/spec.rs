@@ -32,9 +32,8 @@ pub fn parse(
     let mut root = document.table(&context);
     let synthetic = root.get("synthetic");
     let recorded = root.get("recorded");
-    if let Some(timeline) = root.get("timeline") {
-        timeline.error("`[timeline]` is not supported yet");
-    }
+    // Times are read by `timeline`, which knows the routes.
+    let _ = root.get("timeline");
     let kind = match (synthetic, recorded) {
         (Some(value), None) => value
             .table()

@@ -23,6 +23,10 @@ pub(crate) const IMPORTS: &[(&str, &[&str])] = &[
     ),
     ("traffic", &["units", "source", "router"]),
     (
+        "timeline",
+        &["units", "source", "router", "catalogue", "workload"],
+    ),
+    (
         "standin",
         &["units", "source", "router", "wire", "workload", "verify"],
     ),
@@ -35,6 +39,7 @@ pub(crate) const IMPORTS: &[(&str, &[&str])] = &[
             "catalogue",
             "policy",
             "workload",
+            "timeline",
             "standin",
             "stats",
             "verify",
