@@ -14,6 +14,12 @@ pub struct Chances {
 }
 
 impl Chances {
+    /// These kinds with these shares, and the share that breaks off.
+    #[must_use]
+    pub const fn new(fail: Vec<(FaultKind, Probability)>, cut: Probability) -> Self {
+        Self { fail, cut }
+    }
+
     /// What happens to the attempt whose lane this is.
     #[must_use]
     #[inline(always)]

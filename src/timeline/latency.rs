@@ -37,4 +37,22 @@ impl Latency {
         load_factor: 1.0,
         stall: None,
     };
+
+    /// A hosted model of some 70 billion parameters.
+    #[must_use]
+    pub fn hosted() -> Self {
+        Self {
+            overhead_us: 80_000.0,
+            per_input_token_us: 500.0,
+            per_output_token_us: 25_000.0,
+            cached_share: 0.0,
+            spread: Some(Table::lognormal(
+                1.0,
+                libm::exp(0.2 * 1.644_853_626_951_472_2),
+            )),
+            slots: None,
+            load_factor: 1.0,
+            stall: None,
+        }
+    }
 }

@@ -5,23 +5,25 @@
 //! taken in the order of time, and at the same moment in the order of requests, a request before its
 //! mirror. Whoever arrives at that moment comes after them: what ends then has made room.
 
+mod asking;
+mod ending;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+
+use asking::Asked;
 
 use super::chapter::{CHAPTER, Chapter, Window};
 use super::passage::{Passage, Reason};
 use super::watch::Watch;
-use crate::policy::{Ask, Feedback, Policy, Why};
-use crate::router::{
-    Call, Failure, FailureReason, FaultKind, Input, Need, Plan, Reply, RouteId, Router, Served,
-    ServedVerdict, Step, Verdict, VerifierId,
-};
-use crate::sim::drive::{Answering, NO_ROUTE, Outcome, Sum, VerifierCounts};
-use crate::sim::episode::{self, World, jitter};
-use crate::standin::outcome::{COST_UNKNOWN, JudgeCall, NOT_IN_WORLD};
+use crate::policy::{Ask, Policy, Why};
+use crate::router::{Call, Input, Need, Plan, Reply, RouteId, Router, Step, Verdict, VerifierId};
+use crate::sim::drive::{Outcome, Sum, VerifierCounts};
+use crate::sim::episode::{World, jitter};
+use crate::standin::outcome::NOT_IN_WORLD;
 use crate::stats::Tally;
 use crate::timeline::{Answered, Attempted, Cause, Dimension, Providers, Slo};
-use crate::units::{Duration, Instant, Score, Tokens};
+use crate::units::{Duration, Instant, Tokens};
 use crate::verify::Verifier;
 
 /// Bits of a request's fate.
@@ -30,9 +32,6 @@ pub(super) mod fate {
     pub(in crate::sim::timeline) const IN_SLO: u8 = 1 << 1;
     pub(in crate::sim::timeline) const RIGHT: u8 = 1 << 2;
 }
-
-/// Keeps the draws of a judge's call apart from those of the attempt it judges.
-const JUDGE: u64 = 0x6a75_6467_652e_3031;
 
 /// What a call waits for.
 #[derive(Clone, Copy)]
@@ -481,289 +480,6 @@ impl<'a> Cell<'a> {
         let order = live.number << 1 | u64::from(live.copies.is_some());
         self.queue.push(Reverse((until, order, place)));
     }
-
-    /// Sends an attempt to a provider, and books it.
-    fn send(&mut self, sent: &Attempted, need: Need) -> Answered {
-        let index = usize::from(sent.route.0);
-        let answered = self.providers.attempt(sent);
-        self.in_flight[index] += 1;
-        let in_flight = self.in_flight[index];
-        let bin = self.watch.bin(index, sent.at);
-        bin.attempts += 1;
-        bin.in_flight_max = bin.in_flight_max.max(in_flight);
-        if answered.fault.is_some() {
-            bin.failed += 1;
-            bin.refused += u64::from(matches!(answered.cause, Cause::Limit(..)));
-        } else if let Some(shown_at) = answered.shown_at {
-            bin.ttft_sum = bin.ttft_sum.plus(shown_at.since(sent.at));
-        }
-        let passage = &mut self.watch.passage;
-        if !self.world.catalogue.routes[index]
-            .residency
-            .is_subset_of(need.residency)
-        {
-            passage.residency_violations += 1;
-        }
-        let passage = &mut passage.routes[index];
-        passage.attempts += 1;
-        match (answered.fault, answered.cause) {
-            (Some(fault), cause) => {
-                passage.faults[fault.kind as usize] += 1;
-                match cause {
-                    Cause::Limit(_, dimension) => passage.refused[dimension as usize] += 1,
-                    Cause::Incident(_) => passage.by_incident += 1,
-                    Cause::Patience => passage.hung_up += 1,
-                    Cause::Chance | Cause::None => {}
-                }
-            }
-            (None, _) => {
-                passage.output_tokens += u64::from(sent.output.get().unwrap_or(0));
-                if let Some(shown_at) = answered.shown_at {
-                    passage.ttft.add(shown_at.since(sent.at));
-                }
-            }
-        }
-        passage.queued = passage.queued.plus(answered.started_at.since(sent.at));
-        if !matches!(answered.cause, Cause::Limit(..)) {
-            passage.input_tokens += u64::from(sent.input.get().unwrap_or(0));
-        }
-        answered
-    }
-
-    /// Asks a judge, if the request may go there.
-    fn ask_judge(
-        &mut self,
-        window: &Window,
-        place: u32,
-        judged: RouteId,
-        verifier: VerifierId,
-    ) -> Asked {
-        let Some(judge) = self.verifiers[usize::from(verifier.0)].judge() else {
-            return Asked::Now(Some(Verdict::Unavailable));
-        };
-        let live = &mut self.calls[place as usize];
-        let (chapter, i) = window.of(live.number);
-        let answering = Answering {
-            outcomes: &chapter.outcomes,
-            verifiers: &self.verifiers,
-            batch: &chapter.batch,
-            world: self.world,
-        };
-        let Some(cost) = answering.judge_call(&self.router, judge, judged, live.need, i) else {
-            return Asked::Now(Some(Verdict::Unavailable));
-        };
-        live.calls = live.calls.saturating_add(1);
-        live.seen.judge_calls += 1;
-        let column = self.world.world[usize::from(judged.0)];
-        let price = self.world.prices[usize::from(judge.route.0)];
-        let sent = Attempted {
-            route: judge.route,
-            at: self.now,
-            input: JudgeCall::new(judge, price, &chapter.batch, column, i).input_tokens,
-            output: Tokens::new(judge.output_tokens),
-            cap: Tokens::new(judge.output_tokens),
-            limits: self.world.catalogue.limits,
-            bits: Attempted::bits(
-                chapter.batch.policy_word[i] ^ JUDGE ^ u64::from(judged.0),
-                self.route_keys[usize::from(judge.route.0)],
-                1,
-            ),
-        };
-        let need = live.need;
-        let answered = self.send(&sent, need);
-        if answered.ended_at > self.now {
-            let until = answered.ended_at;
-            self.wait(
-                place,
-                until,
-                Pending::Judged(judged, verifier, answered, cost),
-            );
-            return Asked::Later;
-        }
-        self.arrived_back(sent.route, &answered);
-        if answered.fault.is_some() {
-            return Asked::Now(Some(Verdict::Unavailable));
-        }
-        self.calls[place as usize].cost.add(cost);
-        Asked::Now(self.look(window, place, judged, verifier))
-    }
-
-    /// The verdict on an answer; `None` if nobody graded it.
-    fn look(
-        &mut self,
-        window: &Window,
-        place: u32,
-        route: RouteId,
-        verifier: VerifierId,
-    ) -> Option<Verdict> {
-        let live = &mut self.calls[place as usize];
-        let (chapter, i) = window.of(live.number);
-        let verifier = &self.verifiers[usize::from(verifier.0)];
-        let accepted = chapter.outcomes.accepts(verifier, route, i)?;
-        live.seen.note(chapter.outcomes.grade(route, i), accepted);
-        Some(if accepted {
-            Verdict::Accept
-        } else {
-            Verdict::Reject
-        })
-    }
-
-    /// A verdict that took time.
-    fn judged(&mut self, window: &Window, place: u32, verdict: Option<Verdict>) {
-        match verdict {
-            None => self.cannot_tell(window, place),
-            Some(verdict) => {
-                if verdict == Verdict::Unavailable {
-                    self.calls[place as usize].seen.unavailable += 1;
-                }
-                self.step(window, place, Input::Verdict(verdict));
-            }
-        }
-    }
-
-    /// A verifier met an answer that nobody graded.
-    fn cannot_tell(&mut self, window: &Window, place: u32) {
-        let live = &mut self.calls[place as usize];
-        self.router
-            .step(&mut live.call, Input::Cancelled, self.now, &mut self.watch);
-        live.seen = VerifierCounts::default();
-        if live.copies.is_none() {
-            let arrived = live.arrived;
-            self.watch.passage.counts_at(arrived).undetermined += 1;
-        }
-        self.end(window, place, Outcome::UNDETERMINED, 0);
-    }
-
-    fn served(&mut self, window: &Window, place: u32, served: &Served) {
-        let live = &mut self.calls[place as usize];
-        let (chapter, i) = window.of(live.number);
-        let grade = chapter.outcomes.grade(served.route, i);
-        let outcome = Outcome::of_served(served, grade, live.cost.0, live.calls);
-        if live.copies.is_some() {
-            self.end(window, place, outcome, 0);
-            return;
-        }
-        let shown_at = match served.verdict {
-            ServedVerdict::NotAsked => live.shown_at.unwrap_or(self.now),
-            // It was kept back until now.
-            ServedVerdict::Accepted | ServedVerdict::Unverified => self.now,
-        };
-        let ttft = shown_at.since(live.arrived);
-        let total = self.now.since(live.arrived);
-        let in_slo = ttft <= self.slo.ttft && total <= self.slo.total;
-        let own_cost = chapter.outcomes.cost(served.route, i);
-        let passage = &mut self.watch.passage;
-        if live.cost.0 != COST_UNKNOWN && own_cost != COST_UNKNOWN {
-            passage.wasted_cost += u128::from(live.cost.0.saturating_sub(own_cost));
-        }
-        passage.ttft.add(ttft);
-        passage.total.add(total);
-        passage.routes[usize::from(served.route.0)].served += 1;
-        let counts = passage.counts_at(live.arrived);
-        counts.served += 1;
-        counts.in_slo += u64::from(in_slo);
-        counts.fallback += u64::from(served.leg > served.escalations);
-        counts.escalated += u64::from(served.escalations > 0);
-        let mut fate = fate::SERVED;
-        fate |= if in_slo { fate::IN_SLO } else { 0 };
-        fate |= if grade == Score::RIGHT {
-            fate::RIGHT
-        } else {
-            0
-        };
-        self.end(window, place, outcome, fate);
-    }
-
-    fn failed(&mut self, window: &Window, place: u32, failure: &Failure) {
-        let live = &mut self.calls[place as usize];
-        let outcome = Outcome::of_failure(failure, live.cost.0, live.calls);
-        if live.copies.is_none() {
-            let (chapter, i) = window.of(live.number);
-            let class = chapter.class[i];
-            let reason = match (failure.reason, live.refused_by) {
-                (FailureReason::RefusedByResidency, _) => Reason::Residency,
-                (FailureReason::NoCapableRoute, _) => Reason::NoCapableRoute,
-                (
-                    FailureReason::AllUnavailable | FailureReason::Exhausted(FaultKind::RateLimit),
-                    Some((limit, dimension)),
-                ) => Reason::Saturated(limit, dimension),
-                (FailureReason::Exhausted(kind), _) => Reason::Exhausted(kind),
-                (FailureReason::AllUnavailable, None) => Reason::Unavailable,
-                (FailureReason::Rejected(kind), _) => Reason::Rejected(kind),
-                (FailureReason::MidStream(kind), _) => Reason::MidStream(kind),
-                (FailureReason::Deadline, _) => Reason::Deadline,
-                (FailureReason::RetryBudget, _) => Reason::RetryBudget,
-                (FailureReason::MoneyBudget, _) => Reason::MoneyBudget,
-                // Nobody cancels a call here.
-                (FailureReason::Cancelled, _) => Reason::Unavailable,
-            };
-            let passage = &mut self.watch.passage;
-            if live.cost.0 != COST_UNKNOWN {
-                passage.wasted_cost += u128::from(live.cost.0);
-            }
-            passage.lose(class, reason);
-        }
-        self.end(window, place, outcome, 0);
-    }
-
-    /// A call is over.
-    fn end(&mut self, window: &Window, place: u32, outcome: Outcome, fate: u8) {
-        let live = &mut self.calls[place as usize];
-        let chapter = live.number / CHAPTER as u64 - window.base();
-        let i = (live.number % CHAPTER as u64) as usize;
-        let ended = &mut self.ended[chapter as usize];
-        ended.open -= 1;
-        if let Some(request) = live.copies {
-            self.free.push(place);
-            let original = &mut self.calls[request as usize];
-            match original.outcome {
-                Some(served) => {
-                    join(&mut self.tally, &served, &outcome);
-                    self.free.push(request);
-                }
-                None => original.mirror = Mirror::Done(outcome),
-            }
-            return;
-        }
-        ended.outcomes[i] = outcome;
-        ended.fates[i] = fate;
-        self.counts.add(live.seen);
-        let counts = self.watch.passage.counts_at(live.arrived);
-        counts.requests += 1;
-        counts.attempts += u64::from(live.attempts);
-        counts.retries += u64::from(live.retries);
-        let (number, task, why, arrived) = (live.number, live.task, live.why, live.arrived);
-        match live.mirror {
-            Mirror::None => self.free.push(place),
-            Mirror::InProgress => live.outcome = Some(outcome),
-            Mirror::Done(copy) => {
-                join(&mut self.tally, &outcome, &copy);
-                self.free.push(place);
-            }
-        }
-        if self.learns {
-            let grade = outcome.grade();
-            let feedback = Feedback {
-                request: number,
-                task,
-                why,
-                route: (outcome.route() != NO_ROUTE).then_some(RouteId(outcome.route())),
-                fault: None,
-                usage: None,
-                latency: self.now.since(arrived),
-                grade: (!grade.is_missing()).then_some(grade),
-            };
-            for policy in &mut self.per_fold {
-                policy.learn(&feedback);
-            }
-        }
-    }
-}
-
-/// Adds a copy of a request to the tally.
-fn join(tally: &mut Tally, served: &Outcome, copy: &Outcome) {
-    tally.mirror_costed += u64::from(copy.cost != COST_UNKNOWN);
-    episode::add_mirror(tally, Some(served), copy);
 }
 
 /// What a call is opened with.
@@ -774,12 +490,6 @@ struct Opened {
     task: u16,
     need: Need,
     copies: Option<u32>,
-}
-
-/// When a judge's verdict comes.
-enum Asked {
-    Later,
-    Now(Option<Verdict>),
 }
 
 /// What is left of a cell.
