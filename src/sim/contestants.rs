@@ -164,6 +164,8 @@ impl Field {
                 unavailable: entrant.unavailable.clone(),
                 tallies: Vec::new(),
                 traces: Vec::new(),
+                passages: Vec::new(),
+                calm: Vec::new(),
                 rollouts: Vec::new(),
                 pairs: vec![Vec::new(); baselines],
                 clusters: Vec::new(),

@@ -179,6 +179,15 @@ impl VerifierCounts {
         tally.judge_calls_square_sum += u64::from(self.judge_calls_square);
     }
 
+    /// Counts a verdict on an answer of this grade.
+    #[inline(always)]
+    pub(super) fn note(&mut self, grade: Score, accepted: bool) {
+        self.right += u32::from(grade == Score::RIGHT);
+        self.right_accepted += u32::from(grade == Score::RIGHT && accepted);
+        self.wrong += u32::from(grade == Score::WRONG);
+        self.wrong_accepted += u32::from(grade == Score::WRONG && accepted);
+    }
+
     /// Adds what was seen of one request.
     #[inline(always)]
     pub(super) fn add(&mut self, other: Self) {
@@ -222,11 +231,7 @@ impl Answering<'_> {
         let accepted = self
             .outcomes
             .accepts(&self.verifiers[verifier.0 as usize], route, i)?;
-        let grade = self.outcomes.grade(route, i);
-        counts.right += u32::from(grade == Score::RIGHT);
-        counts.right_accepted += u32::from(grade == Score::RIGHT && accepted);
-        counts.wrong += u32::from(grade == Score::WRONG);
-        counts.wrong_accepted += u32::from(grade == Score::WRONG && accepted);
+        counts.note(self.outcomes.grade(route, i), accepted);
         Some(accepted)
     }
 

@@ -46,6 +46,7 @@ mod size_shadow;
 mod sweep;
 mod sweep_documents;
 mod tidy;
+mod timeline_equality;
 mod verifiers;
 mod wire_captured;
 mod wire_cases;
