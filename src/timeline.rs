@@ -25,11 +25,11 @@ pub use bucket::Bucket;
 pub use chance::Chances;
 pub use drift::Drift;
 pub use incident::{Conditions, Effect, Incident, Weather};
-pub use latency::Latency;
+pub use latency::{Latency, Spread};
 pub use limits::{Dimension, Limit, Limiter, OutputCount, Refusal};
 pub use outage::Outages;
 pub use providers::{Answered, Attempted, Cause, Providers};
-pub use servers::{Servers, Timing, Work};
+pub use servers::{Ending, Servers, Timing, Work};
 pub use spec::{Draft, Names, parse};
 
 use crate::catalogue::Catalogue;

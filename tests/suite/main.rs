@@ -10,6 +10,7 @@ mod fidelity;
 mod given;
 mod intervals;
 mod judges;
+mod latency_measured;
 mod lesson;
 #[cfg(feature = "live")]
 mod live;
