@@ -1,9 +1,22 @@
 //! Incidents: what is wrong with which routes, from when to when.
+//!
+//! Several may last at once, on one route, too. Each has its own coin for every attempt, so each hits its
+//! share whatever the others do; the first in the order of the file that hits an attempt decides how it
+//! fails or whether it breaks off, and slownesses multiply. Outages at drawn times come after all
+//! scripted incidents. An incident begins at its first microsecond and is over at its last: at `until` all
+//! is well again.
 
-use super::Outages;
+mod spec;
+mod weather;
+
+pub(super) use spec::{effect, read};
+pub use weather::{Conditions, INCIDENTS_MAX, Weather};
+
+use super::target::Target;
+use crate::catalogue::Catalogue;
 use crate::router::{FaultKind, RouteId};
+use crate::source::Diagnostic;
 use crate::units::{Duration, Instant, Probability};
-use crate::workload::DrawKey;
 
 /// What an incident does to attempts that are sent while it lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,77 +56,42 @@ pub struct Incident {
     pub effect: Effect,
 }
 
-/// What is wrong with a route at a moment.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Conditions<'a> {
-    /// Effects of the incidents that last, each with its index in the list of all.
-    pub active: &'a [(u16, Effect)],
-}
+impl Incident {
+    /// An incident at a provider, in a region or on a route, whichever is called `target`, as a command
+    /// line asks for it. A name that several kinds have is fine as long as it stands for the same routes.
+    ///
+    /// # Errors
+    ///
+    /// If nothing is called `target` (with the nearest name that something is), if the name is
+    /// ambiguous, or if the incident would last no time or begin at the end of time.
+    pub fn of_target(
+        catalogue: &Catalogue,
+        target: &str,
+        from: Instant,
+        length: Duration,
+        effect: Effect,
+    ) -> Result<Self, Diagnostic> {
+        let Target { name, routes } = Target::named(target, catalogue)?;
+        let until = from.after(length);
+        if until <= from {
+            return Err(Diagnostic::error(format!(
+                "the incident at `{name}` would last no time"
+            )));
+        }
+        Ok(Self {
+            name,
+            routes,
+            from,
+            until,
+            effect,
+        })
+    }
 
-/// The incidents of one run, asked in the order of time.
-#[derive(Clone, Debug)]
-pub struct Weather {
-    incidents: Vec<Incident>,
-    /// By route: what lasts, and when that changes next.
-    active: Vec<Vec<(u16, Effect)>>,
-    changes: Vec<Instant>,
-}
-
-impl Weather {
-    /// Scripted incidents, and those that `outages` come to under `key` before `horizon`.
+    /// Whether it does the same as `other` to the same routes at the same time.
     #[must_use]
-    pub fn open(
-        incidents: &[Incident],
-        outages: &[Outages],
-        routes: usize,
-        key: DrawKey,
-        horizon: Duration,
-    ) -> Self {
-        let mut all = incidents.to_vec();
-        for (index, outage) in outages.iter().enumerate() {
-            all.extend(outage.draw(key, index as u32, horizon));
-        }
-        Self {
-            incidents: all,
-            active: vec![Vec::new(); routes],
-            changes: vec![Instant::ZERO; routes],
-        }
-    }
-
-    /// All incidents, those that were drawn included.
-    #[must_use]
-    pub fn incidents(&self) -> &[Incident] {
-        &self.incidents
-    }
-
-    /// What is wrong with `route` now. Times must not run backwards.
-    pub fn at(&mut self, route: RouteId, now: Instant) -> Conditions<'_> {
-        let index = usize::from(route.0);
-        if self.changes[index] <= now {
-            self.look(route, now);
-        }
-        Conditions {
-            active: &self.active[index],
-        }
-    }
-
-    #[cold]
-    fn look(&mut self, route: RouteId, now: Instant) {
-        let index = usize::from(route.0);
-        let active = &mut self.active[index];
-        active.clear();
-        let mut next = Instant(u64::MAX);
-        for (i, incident) in self.incidents.iter().enumerate() {
-            if !incident.routes.contains(&route) || incident.until <= now {
-                continue;
-            }
-            if incident.from <= now {
-                active.push((i as u16, incident.effect));
-                next = next.min(incident.until);
-            } else {
-                next = next.min(incident.from);
-            }
-        }
-        self.changes[index] = next;
+    pub fn repeats(&self, other: &Self) -> bool {
+        (self.from, self.until, self.effect) == (other.from, other.until, other.effect)
+            && self.routes.len() == other.routes.len()
+            && self.routes.iter().all(|route| other.routes.contains(route))
     }
 }

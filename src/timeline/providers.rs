@@ -108,7 +108,10 @@ impl<'a> Providers<'a> {
         Self {
             timeline,
             weather: Weather::open(&timeline.incidents, &timeline.outages, routes, key, horizon),
-            limiter: Limiter::new(&timeline.limits, routes),
+            limiter: Limiter::with_cached(
+                &timeline.limits,
+                timeline.latency.iter().map(|latency| latency.cached_share),
+            ),
             servers: Servers::new(&timeline.latency),
         }
     }
@@ -177,7 +180,7 @@ impl<'a> Providers<'a> {
         if let Some(kind) = chances.fate(lane(sent.bits, lane::CHANCE)) {
             return failed(sent, kind, stream, limits, overhead, Cause::Chance);
         }
-        if happens(lane(sent.bits, lane::CUT), chances.cut) {
+        if chances.breaks_off(lane(sent.bits, lane::CUT)) {
             cut.get_or_insert(Cause::Chance);
         }
         let timing = self.servers.serve(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Arrivals, Slo, Timeline, latency};
+use super::{Arrivals, Slo, Timeline, chance, drift, incident, latency, limits, outage};
 use crate::catalogue::Catalogue;
 use crate::source::{At, Diagnostics, Document, SourceFile, Table};
 use crate::units::{Duration, Probability};
@@ -54,6 +54,11 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Draft {
         timeline.slo = read_slo(&mut slo);
         slo.finish();
     }
+    timeline.limits = limits::read(&mut table, names.catalogue);
+    timeline.incidents = incident::read(&mut table, names.catalogue);
+    timeline.outages = outage::read(&mut table, names.catalogue);
+    timeline.chances = chance::read(&mut table, names.catalogue);
+    timeline.drifts = drift::read(&mut table, names.catalogue);
     table.finish();
     let _ = Probability::ONE;
     Draft {
