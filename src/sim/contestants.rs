@@ -253,6 +253,8 @@ fn train(
         );
         setup.difficulty_hints = workload.has_difficulty_hint();
         setup.requests = Some(experiment.run_length());
+        // Here requests are independent, or come one after the other: nobody measures how long they take.
+        setup.time_passes = false;
         per_fold.push(setup.build(spec));
         for warning in setup.warnings() {
             if !warnings.0.contains(&warning) {

@@ -3,7 +3,7 @@
 //! Verdicts on a request that ends undetermined are not counted: nothing about it is.
 
 use super::episode::World;
-use crate::policy::{Ask, Feedback, Policy, Why};
+use crate::policy::{Ask, Feedback, FeedbackOf, Policy, Why};
 use crate::router::{
     EligibleSet, Failure, Input, InstantWalk, Log, Need, Plan, Reply, RouteId, Router, Served,
     ServedVerdict, Step, UnservedReason, Verdict, VerifierId,
@@ -135,17 +135,21 @@ pub(super) fn tell(
     task: u16,
     why: Why,
     outcome: Outcome,
+    at: Instant,
     latency: Duration,
 ) {
     let grade = outcome.grade();
     let feedback = Feedback {
+        of: FeedbackOf::Request,
         request,
         task,
         why,
         route: (outcome.route() != NO_ROUTE).then_some(RouteId(outcome.route())),
         fault: None,
         usage: None,
+        at,
         latency,
+        ttft: None,
         grade: (!grade.is_missing()).then_some(grade),
     };
     for policy in per_fold {

@@ -10,7 +10,7 @@ use crate::policy::{Asks, Policy, Rollout, Unit};
 use crate::router::{RouteId, Router};
 use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::stats::{PairTally, Tally, Unserved};
-use crate::units::{Duration, Price, Score, Tokens, mix64};
+use crate::units::{Duration, Instant, Price, Score, Tokens, mix64};
 use crate::workload::{Batch, DrawKey, NO_NAME, Workload};
 
 /// Requests that are drawn and decided together: their columns stay in a core's cache.
@@ -374,8 +374,16 @@ fn decide(
         if learns {
             let number = first + i as u64;
             // Tables answer at once.
-            let latency = Duration::ZERO;
-            drive::tell(per_fold, number, ask.task, decision.why, outcome, latency);
+            let (at, latency) = (Instant::ZERO, Duration::ZERO);
+            drive::tell(
+                per_fold,
+                number,
+                ask.task,
+                decision.why,
+                outcome,
+                at,
+                latency,
+            );
         }
         if let Some(mirror) = decision.mirror {
             // Nobody waits for the mirror; its verdicts say nothing about what was served.

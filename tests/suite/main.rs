@@ -1,6 +1,7 @@
 //! The one integration-test binary: a module per subject, so that builds and disk stay small.
 
 mod abreast;
+mod acting;
 mod bad_input;
 mod canary;
 mod command_line;

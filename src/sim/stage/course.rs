@@ -102,7 +102,7 @@ impl<'a> Course<'a> {
                 Runner::Policy { per_fold, .. } => {
                     for i in 0..len {
                         let number = first + i as u64;
-                        let ask = asks.get(i);
+                        let ask = Ask { now, ..asks.get(i) };
                         let at = At {
                             batch: &batch,
                             i,
@@ -152,7 +152,7 @@ impl<'a> Course<'a> {
         played.outcomes.push(outcome);
         if per_fold.iter().any(|policy| policy.stateful()) {
             let (task, why, latency) = (at.ask.task, decision.why, end.since(now));
-            drive::tell(per_fold, at.number, task, why, outcome, latency);
+            drive::tell(per_fold, at.number, task, why, outcome, end, latency);
         }
         let mut mirror_costed = true;
         if let Some(mirror) = decision.mirror {
