@@ -15,9 +15,7 @@ use routelab::policy::{self, PolicyFile};
 use routelab::router::{FaultKind, RouteId};
 use routelab::sim::{self, Experiment, Timed};
 use routelab::source::{Diagnostics, SourceFile};
-use routelab::timeline::{
-    Arrivals, Chances, Effect, Incident, Latency, Limit, OutputCount, Slo, Timeline,
-};
+use routelab::timeline::{Arrivals, Chances, Effect, Incident, Latency, Limit, Slo, Timeline};
 use routelab::units::{Duration, Instant, Probability};
 use routelab::workload::{self, Workload};
 
@@ -56,14 +54,12 @@ fn timeline(catalogue: &Catalogue) -> Timeline {
     timeline.latency = vec![Latency::hosted(); routes];
     timeline.chances = (0..routes)
         .map(|_| Chances::new(vec![(FaultKind::Overloaded, share(0.004))], share(0.001)))
-        .collect();
+        .collect::<Option<_>>()
+        .expect("shares that add up to less than one");
     timeline.limits = (0..routes)
         .map(|route| Limit {
-            name: format!("limit-{route}"),
-            routes: vec![RouteId(route as u16)],
             per_min: [Some(11_000), Some(12_000_000), Some(3_000_000), None],
-            window: Duration::from_secs(60),
-            output: OutputCount::Actual,
+            ..Limit::new(format!("limit-{route}"), vec![RouteId(route as u16)])
         })
         .collect();
     let length = 5_000 * REQUESTS;

@@ -28,7 +28,7 @@ use super::contestants::{Field, Runner};
 use super::episode::{self, Sums, World};
 use super::stage::{Trace, Tracer};
 use super::tallying::{self, Column};
-use crate::timeline::{Providers, Timeline};
+use crate::timeline::{Drifts, Providers, Timeline};
 use crate::units::{Duration, Instant, name_key};
 use crate::workload::DrawKey;
 use cell::{Cell, Ended, Parts, fate};
@@ -226,6 +226,8 @@ pub(super) fn run_field(
         timeline,
         world,
         classes: &classes,
+        drifts: Drifts::new(&timeline.drifts, names.len()),
+        route_keys: &route_keys,
         arriving: timeline.arrivals.open(key),
         key,
         left: requests,

@@ -48,6 +48,7 @@ mod sweep;
 mod sweep_documents;
 mod tidy;
 mod timeline_equality;
+mod timeline_storm;
 mod verifiers;
 mod wire_captured;
 mod wire_cases;

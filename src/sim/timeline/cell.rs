@@ -16,7 +16,7 @@ use asking::Asked;
 use super::chapter::{CHAPTER, Chapter, Window};
 use super::passage::{Passage, Reason};
 use super::watch::Watch;
-use crate::policy::{Ask, Policy, Why};
+use crate::policy::{Ask, Feedback, FeedbackOf, Policy, Why};
 use crate::router::{Call, Input, Need, Plan, Reply, RouteId, Router, Step, Verdict, VerifierId};
 use crate::sim::drive::{Outcome, Sum, VerifierCounts};
 use crate::sim::episode::{World, jitter};
@@ -58,6 +58,8 @@ struct Live {
     need: Need,
     number: u64,
     arrived: Instant,
+    /// When the last attempt was sent.
+    sent_at: Instant,
     pending: Pending,
     cost: Sum,
     /// What the last answer cost.
@@ -95,6 +97,7 @@ pub(super) struct Cell<'a> {
     per_fold: Vec<Box<dyn Policy>>,
     verifiers: Vec<Verifier>,
     learns: bool,
+    learns_from_attempts: bool,
     router: Router,
     providers: Providers<'a>,
     watch: Watch<'a>,
@@ -129,6 +132,10 @@ impl<'a> Cell<'a> {
         let routes = parts.world.catalogue.routes.len();
         Self {
             learns: parts.per_fold.iter().any(|policy| policy.stateful()),
+            learns_from_attempts: parts
+                .per_fold
+                .iter()
+                .any(|policy| policy.learns_from_attempts()),
             world: parts.world,
             slo: parts.slo,
             per_fold: parts.per_fold,
@@ -173,7 +180,8 @@ impl<'a> Cell<'a> {
         for (i, at) in chapter.at.iter().enumerate() {
             self.until(window, *at);
             self.now = *at;
-            let ask = asks.get(i);
+            let mut ask = asks.get(i);
+            ask.now = *at;
             self.arrive(window, chapter, i, &ask);
         }
     }
@@ -278,6 +286,7 @@ impl<'a> Cell<'a> {
             need: opened.need,
             number: opened.number,
             arrived: self.now,
+            sent_at: self.now,
             pending: Pending::Wake,
             cost: Sum(0),
             last_cost: 0,
@@ -351,6 +360,9 @@ impl<'a> Cell<'a> {
         answered: &Answered,
     ) -> Input {
         self.arrived_back(route, answered);
+        if self.learns_from_attempts {
+            self.tell_attempt(place, route, answered);
+        }
         let live = &mut self.calls[place as usize];
         let traced = self.watch.tracer.is_some();
         if let Some(shown_at) = answered.shown_at
@@ -376,6 +388,27 @@ impl<'a> Cell<'a> {
                 live.shown_at = answered.shown_at;
                 Input::Reply(Reply { usage: None })
             }
+        }
+    }
+
+    /// Tells policies that want to know about it what became of an attempt.
+    fn tell_attempt(&mut self, place: u32, route: RouteId, answered: &Answered) {
+        let live = &self.calls[place as usize];
+        let feedback = Feedback {
+            of: FeedbackOf::Attempt,
+            request: live.number,
+            task: live.task,
+            why: live.why,
+            route: Some(route),
+            fault: answered.fault.map(|fault| fault.kind),
+            usage: None,
+            at: self.now,
+            latency: self.now.since(live.sent_at),
+            ttft: answered.shown_at.map(|at| at.since(live.sent_at)),
+            grade: None,
+        };
+        for policy in &mut self.per_fold {
+            policy.learn(&feedback);
         }
     }
 
@@ -405,6 +438,7 @@ impl<'a> Cell<'a> {
                     live.calls = live.calls.saturating_add(1);
                     live.attempts += 1;
                     live.retries += u16::from(attempt > 1);
+                    live.sent_at = self.now;
                     let (chapter, i) = window.of(live.number);
                     let column = self.world.world[usize::from(route.0)];
                     let batch = &chapter.batch;

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use crate::catalogue::Requirement;
 use crate::policy::Asks;
+use crate::router::RouteId;
 use crate::sim::episode::World;
 use crate::standin::outcome::{NOT_IN_WORLD, Outcomes};
-use crate::timeline::{Arriving, Timeline};
+use crate::timeline::{Arriving, Attempted, Drifts, Timeline};
 use crate::units::{Instant, Tokens};
 use crate::workload::{Batch, DrawKey};
 
@@ -96,6 +97,9 @@ pub(super) struct Reader<'a> {
     pub(super) timeline: &'a Timeline,
     pub(super) world: &'a World<'a>,
     pub(super) classes: &'a Classes,
+    pub(super) drifts: Drifts,
+    /// By route: a key of its name.
+    pub(super) route_keys: &'a [u64],
     pub(super) arriving: Arriving<'a>,
     pub(super) key: DrawKey,
     /// Requests that are still to come, at most.
@@ -175,15 +179,20 @@ impl Reader<'_> {
 
     /// Lets the quality of routes change, by when requests arrive.
     fn drift(&self, chapter: &mut Chapter) {
-        for drift in &self.timeline.drifts {
-            let column = self.world.world[usize::from(drift.route.0)];
-            if column == NOT_IN_WORLD {
+        if self.timeline.drifts.is_empty() {
+            return;
+        }
+        for (index, column) in self.world.world.iter().enumerate() {
+            if *column == NOT_IN_WORLD {
                 continue;
             }
-            let grades = &mut chapter.batch.grade[usize::from(column)];
+            let (route, key) = (RouteId(index as u16), self.route_keys[index]);
+            let grades = &mut chapter.batch.grade[usize::from(*column)];
             let words = &chapter.batch.policy_word;
             for ((grade, at), word) in grades.iter_mut().zip(&chapter.at).zip(words) {
-                *grade = drift.grade(*at, *word, *grade);
+                // The same for every attempt: a request that is sent again is the same question.
+                let bits = Attempted::bits(*word, key, 0);
+                *grade = self.drifts.grade(route, *at, bits, *grade);
             }
         }
     }

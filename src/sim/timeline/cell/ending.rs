@@ -1,7 +1,7 @@
 //! How calls end, and what is booked then.
 
 use super::{CHAPTER, Cell, Mirror, Reason, Window, fate};
-use crate::policy::Feedback;
+use crate::policy::{Feedback, FeedbackOf};
 use crate::router::{Failure, FailureReason, FaultKind, Input, RouteId, Served, ServedVerdict};
 use crate::sim::drive::{NO_ROUTE, Outcome, VerifierCounts};
 use crate::sim::episode;
@@ -139,13 +139,16 @@ impl Cell<'_> {
         if self.learns {
             let grade = outcome.grade();
             let feedback = Feedback {
+                of: FeedbackOf::Request,
                 request: number,
                 task,
                 why,
                 route: (outcome.route() != NO_ROUTE).then_some(RouteId(outcome.route())),
                 fault: None,
                 usage: None,
+                at: self.now,
                 latency: self.now.since(arrived),
+                ttft: None,
                 grade: (!grade.is_missing()).then_some(grade),
             };
             for policy in &mut self.per_fold {
