@@ -129,7 +129,7 @@ pub(super) fn read(timeline: &mut Table<'_>, catalogue: &Catalogue) -> Vec<Chanc
         let found = match route(&name, catalogue) {
             Ok(found) => found,
             Err(complaint) => {
-                value.report_diagnostic(complaint);
+                value.report_diagnostic(*complaint);
                 continue;
             }
         };
