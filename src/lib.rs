@@ -102,6 +102,7 @@
 //!     baseline: None, // the most accurate single route
 //!     controls: true,
 //!     stage: None,
+//!     timed: None,
 //!     cluster: None,
 //! };
 //! let results = sim::run(&experiment, &mut found, &|_done| {}, &AtomicBool::new(false))

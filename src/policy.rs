@@ -11,6 +11,7 @@ mod cascade;
 mod choice;
 mod eval_driven;
 mod fixed;
+mod latency_aware;
 mod length;
 mod mix;
 mod parse;
@@ -33,7 +34,7 @@ pub use task_means::TaskMeans;
 use crate::catalogue::Catalogue;
 use crate::router::{FaultKind, Need, Plan, RouteId, Usage, VerifierId};
 use crate::source::{At, Diagnostic, Table, describe_list, nearest};
-use crate::units::{Duration, Score, Tokens, mix64, name_key};
+use crate::units::{Duration, Instant, Score, Tokens, mix64, name_key};
 use crate::verify::Verifier;
 
 /// Every kind of policy that a file may hold.
@@ -48,6 +49,7 @@ pub const KINDS: &[Kind] = &[
     mix::KIND,
     length::KIND,
     task_means::KIND,
+    latency_aware::KIND,
 ];
 
 /// One kind of policy.
@@ -92,6 +94,8 @@ pub struct Ask {
     pub need: Need,
     /// The route that answered this conversation last.
     pub last_route: Option<RouteId>,
+    /// When the decision is made, by the driver's clock; [`Instant::ZERO`] where no time passes.
+    pub now: Instant,
     /// 64 random bits of the request; use [`Ask::draw`].
     pub word: u64,
     /// A key of the experiment's seed and replicate, for draws that several requests share.
@@ -170,12 +174,24 @@ pub struct Decision {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Why(pub u32);
 
+/// What a [`Feedback`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeedbackOf {
+    /// One attempt at one route, whatever became of the request. Nobody has graded it yet.
+    Attempt,
+    /// A whole request, about the answer that was served.
+    Request,
+}
+
 /// What became of a call, for policies that learn while they run.
 ///
-/// In a comparison there is one for each request, about the answer that was served. Live calls give one for
-/// each attempt, without a grade.
+/// In a comparison there is one for each request. Where time passes, policies whose
+/// [`Policy::learns_from_attempts`] is true are told about each attempt as well, when it ends. Live calls
+/// give one for each attempt and none for a request, for nobody grades answers there.
 #[derive(Clone, Copy, Debug)]
 pub struct Feedback {
+    /// What it is about.
+    pub of: FeedbackOf,
     /// Number of the request in its run, from 0.
     pub request: u64,
     /// The request's task.
@@ -188,8 +204,13 @@ pub struct Feedback {
     pub fault: Option<FaultKind>,
     /// What it billed.
     pub usage: Option<Usage>,
-    /// How long it took.
+    /// When it ended, by the clock of [`Ask::now`].
+    pub at: Instant,
+    /// How long it took: an attempt from its sending, a request from its arrival.
     pub latency: Duration,
+    /// From an attempt's sending to the first token of its answer. `None` if there was none, if the answer
+    /// came as a whole, and for a request.
+    pub ttft: Option<Duration>,
     /// The grade, if anybody gave one. A request that nobody answered is wrong.
     pub grade: Option<Score>,
 }
@@ -216,8 +237,15 @@ pub trait Policy: Send + Sync {
         None
     }
 
-    /// Told what became of each call, in the order of the requests. Only policies whose [`Policy::stateful`] is true listen.
+    /// Told what became of each call: of requests in their order where no time passes, else in the order in
+    /// which things ended. Only policies whose [`Policy::stateful`] is true listen.
     fn learn(&mut self, _feedback: &Feedback) {}
+
+    /// Whether it wants to be told about every attempt ([`FeedbackOf::Attempt`]), not of requests alone.
+    /// Whoever says so listens at all: [`Policy::stateful`] is true, too.
+    fn learns_from_attempts(&self) -> bool {
+        false
+    }
 
     /// Whether a decision may depend on earlier requests.
     fn stateful(&self) -> bool {
@@ -310,6 +338,9 @@ pub struct Setup<'a> {
     pub difficulty_hints: bool,
     /// How many requests it will decide about, if that is known.
     pub requests: Option<u64>,
+    /// Whether attempts take time and policies are told how much. It does not pass in a comparison of
+    /// independent requests.
+    pub time_passes: bool,
     /// What else looks odd.
     remarks: Vec<Diagnostic>,
     /// Names of the policy that no request of the workload has, with what they were meant to be: most
@@ -346,6 +377,7 @@ impl<'a> Setup<'a> {
             verifiers: Vec::new(),
             difficulty_hints: true,
             requests: None,
+            time_passes: true,
             remarks: Vec::new(),
             absent: Vec::new(),
             path: String::new(),

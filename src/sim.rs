@@ -12,16 +12,21 @@ mod episode;
 mod explain;
 mod lab;
 mod plain;
+mod replicate;
 mod stage;
 mod tallying;
+mod timeline;
 
 pub use crate::policy::{AbortRule, Rollout, RolloutEnd, SliceCount};
 pub use blocks::{Blocks, run_in_blocks};
 pub use clusters::CLUSTER_SUMS_MAX;
 pub use explain::{Explanation, explain};
 pub use stage::{Fidelity, Stage, Trace};
+pub use timeline::{
+    BINS_MAX, CHANGES_MAX, Change, Counts, Latencies, Lost, Passage, Reason, RouteBin,
+    RoutePassage, Timed, Timetable,
+};
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
@@ -33,11 +38,11 @@ use crate::source::{Diagnostic, Diagnostics, Location, describe_list, nearest};
 use crate::standin::outcome::NOT_IN_WORLD;
 use crate::stats::{ClusterPair, PairTally, Tally};
 use crate::units::{Duration, mix64};
-use crate::workload::{Domain, DrawKey, Workload};
+use crate::workload::Workload;
 
 use clusters::Clusters;
-use contestants::{Field, Runner};
-use episode::{Sums, World};
+use contestants::Field;
+use episode::World;
 
 /// Requests of one chunk.
 pub const CHUNK: u64 = 65_536;
@@ -79,6 +84,10 @@ pub struct Contestant {
     pub tallies: Vec<Tally>,
     /// One trace per replicate, if the experiment was staged; the oracle, which sends nothing, has none.
     pub traces: Vec<Trace>,
+    /// What it went through in each replicate, if the experiment was in time and it sends anything.
+    pub passages: Vec<Passage>,
+    /// The same on a calm day, if there was one.
+    pub calm: Vec<Passage>,
     /// What became of the candidate in each replicate, if the policy lets one in step by step.
     pub rollouts: Vec<Rollout>,
     /// `pairs[b][r]`: against `Results::baselines[b]`, in replicate r.
@@ -112,6 +121,8 @@ pub struct Results {
     pub contestants: Vec<Contestant>,
     /// Whose requests were added up together (`user`, `session`, `tenant`), if anybody's were.
     pub cluster: Option<&'static str>,
+    /// What happened when, if the experiment was in time.
+    pub timetable: Option<Timetable>,
     /// Facts about the data that belong beside the numbers (rows filtered out, missing grades, …).
     pub notes: Vec<String>,
 }
@@ -138,12 +149,24 @@ pub struct Experiment<'a> {
     /// Send requests one after the other through stand-ins, with faults; `None` for tables that answer
     /// at once.
     pub stage: Option<&'a Stage>,
+    /// Let requests share a clock; `None` for requests that do not meet. It is not used in a staged
+    /// experiment.
+    pub timed: Option<&'a Timed<'a>>,
     /// Also add up differences by user, conversation or tenant, for intervals that know that requests of
     /// one of them resemble each other. It changes no tally. `Unit::Request` is as `None`.
     pub cluster: Option<Unit>,
 }
 
-impl Experiment<'_> {
+impl<'a> Experiment<'a> {
+    /// The timeline, if it is used.
+    fn timed(&self) -> Option<&'a Timed<'a>> {
+        if self.stage.is_some() {
+            None
+        } else {
+            self.timed
+        }
+    }
+
     /// Requests that one replicate has.
     fn run_length(&self) -> u64 {
         if self.workload.is_recorded() {
@@ -221,6 +244,9 @@ fn run_cut(
         contestants: first.contestants(baselines.len()),
         baselines,
         cluster: world.cluster.map(Unit::name),
+        timetable: experiment
+            .timed()
+            .map(|timed| timeline::timetable(timed, &world)),
         notes: experiment.workload.notes().to_vec(),
     };
     results.notes.extend(shared_identities(experiment));
@@ -233,75 +259,59 @@ fn run_cut(
     if let Some(stage) = experiment.stage {
         results.notes.push(stage.in_words());
     }
+    if let Some(timed) = experiment.timed() {
+        results.notes.push(timed.in_words());
+    }
     let mut cut = Blocks::new(results.contestants.len());
-    let mut first = Some(first);
     let mut clusters: Option<Clusters> = None;
-    for replicate in 0..replicates {
-        // Warnings are the same in every replicate, so only the first one's are kept.
-        let mut field = first.take().unwrap_or_else(|| {
-            Field::build(experiment, &world, replicate, &mut Diagnostics::default())
-        });
-        let key = DrawKey {
-            seed: experiment.seed,
-            domain: Domain::Traffic,
-            replicate,
+    let runner = replicate::Runner {
+        experiment,
+        world: &world,
+        baselines: results.baselines.clone(),
+        requests,
+        blocks,
+        tick,
+        stop,
+    };
+    // Warnings are the same in every replicate, so only the first one's are kept.
+    let mut first = Some(first);
+    let fresh =
+        |replicate| Field::build(experiment, &world, replicate, &mut Diagnostics::default());
+    let mut done = 0;
+    while done < replicates {
+        // On a timeline one replicate after the other uses one thread for each contestant; several at a
+        // time use more. They are taken up in order, whoever is ready first.
+        let width = match experiment.timed() {
+            Some(_) => (rayon::current_num_threads() as u32).max(1),
+            None => 1,
         };
-        let (sums, traces, rollouts) = match experiment.stage {
-            None => {
-                let baselines = &results.baselines;
-                let (blocks, rollouts) =
-                    run_field(&world, &field, baselines, key, requests, blocks, tick, stop);
-                cut.add(blocks.iter().map(|sums| sums.tallies.as_slice()));
-                let empty = Sums::new(&world, field.len(), baselines.len());
-                let sums = blocks.into_iter().fold(empty, Sums::merge);
-                (sums, Vec::new(), rollouts)
-            }
-            Some(stage) => {
-                let (sums, traces) = stage::run_field(
-                    stage,
-                    &world,
-                    &mut field,
-                    &results.baselines,
-                    key,
-                    requests,
-                    tick,
-                    stop,
-                )
-                .map_err(Stopped::Failed)?;
-                let rollouts = field.runners().map(Runner::rollout).collect();
-                (sums, traces, rollouts)
-            }
-        };
+        let end = replicates.min(done.saturating_add(width));
+        let fields: Vec<(u32, Option<Field>)> = (done..end)
+            .map(|replicate| (replicate, first.take()))
+            .collect();
+        let ran: Vec<_> = fields
+            .into_par_iter()
+            .map(|(replicate, field)| {
+                runner.run(replicate, field.unwrap_or_else(|| fresh(replicate)))
+            })
+            .collect();
         if stop.load(Ordering::Relaxed) {
             return Err(Stopped::Interrupted);
         }
-        for (contestant, trace) in results.contestants.iter_mut().zip(traces) {
-            contestant.traces.extend(trace);
-        }
-        for (contestant, rollout) in results.contestants.iter_mut().zip(rollouts) {
-            contestant.rollouts.extend(rollout);
-        }
-        if let Some(own) = sums.clusters {
-            if results.shared_rows {
-                clusters = Some(match clusters.take() {
-                    Some(before) => before.merge(own),
-                    None => own,
-                });
-            } else {
-                keep(&own, &mut results)?;
+        for ran in ran {
+            let sums = ran?.into_results(&mut results, &mut cut);
+            if let Some(own) = sums {
+                if results.shared_rows {
+                    clusters = Some(match clusters.take() {
+                        Some(before) => before.merge(own),
+                        None => own,
+                    });
+                } else {
+                    keep(&own, &mut results)?;
+                }
             }
         }
-        for ((contestant, tally), pairs) in results
-            .contestants
-            .iter_mut()
-            .zip(sums.tallies)
-            .zip(sums.pairs)
-        {
-            contestant.tallies.push(tally);
-            for (all, pair) in contestant.pairs.iter_mut().zip(pairs) {
-                all.push(pair);
-            }
-        }
+        done = end;
     }
     if let Some(clusters) = clusters {
         keep(&clusters, &mut results)?;
@@ -358,57 +368,6 @@ fn shared_identities(experiment: &Experiment<'_>) -> Option<String> {
         "several requests come from the same {what}, and intervals take requests for independent: they may be too narrow; `--cluster {}` takes the {what} for independent instead",
         unit.name()
     ))
-}
-
-/// The sums of each block, in order, and by contestant how far the candidate came that it lets in step by
-/// step.
-fn run_field(
-    world: &World<'_>,
-    field: &Field,
-    baselines: &[usize],
-    key: DrawKey,
-    requests: u64,
-    blocks: u64,
-    tick: &(dyn Fn(u64) + Sync),
-    stop: &AtomicBool,
-) -> (Vec<Sums>, Vec<Option<Rollout>>) {
-    let ranges = blocks::ranges(requests, blocks);
-    let chunk = |scratch: &mut episode::Scratch, range: &Range<u64>, chunk: u64| {
-        let mut sums = Sums::new(world, field.len(), baselines.len());
-        if !stop.load(Ordering::Relaxed) {
-            let first = range.start + chunk * CHUNK;
-            let len = CHUNK.min(range.end - first);
-            episode::run_chunk(world, scratch, baselines, key, first, len, &mut sums);
-            tick(len);
-        }
-        sums
-    };
-    let chunks = |range: &Range<u64>| 0..(range.end - range.start).div_ceil(CHUNK);
-    let empty = || Sums::new(world, field.len(), baselines.len());
-    if field.stateful() {
-        // What a stateful policy decides depends on all earlier requests: one scratch, in order.
-        let mut scratch = episode::Scratch::new(world, field);
-        let mut block = |range| {
-            chunks(range).fold(empty(), |sums, index| {
-                sums.merge(chunk(&mut scratch, range, index))
-            })
-        };
-        let sums = ranges.iter().map(&mut block).collect();
-        return (sums, scratch.rollouts());
-    }
-    let sums = ranges
-        .par_iter()
-        .map(|range| {
-            chunks(range)
-                .into_par_iter()
-                .map_init(
-                    || episode::Scratch::new(world, field),
-                    |scratch, index| chunk(scratch, range, index),
-                )
-                .reduce(empty, Sums::merge)
-        })
-        .collect();
-    (sums, Vec::new())
 }
 
 /// Resolves names between catalogue and workload; everything that does not fit is reported at once.

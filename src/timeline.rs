@@ -26,11 +26,11 @@ pub use bucket::Bucket;
 pub use chance::Chances;
 pub use drift::{Drift, Drifts};
 pub use incident::{Conditions, Effect, INCIDENTS_MAX, Incident, Weather};
-pub use latency::Latency;
+pub use latency::{Latency, Spread};
 pub use limits::{Dimension, Limit, Limiter, OutputCount, Refusal, parse_limit};
 pub use outage::{Lasting, Outages, Severity, Typical};
 pub use providers::{Answered, Attempted, Cause, Providers};
-pub use servers::{Servers, Timing, Work};
+pub use servers::{Ending, Servers, Timing, Work};
 pub use spec::{Draft, Names, parse};
 
 use crate::catalogue::Catalogue;

@@ -259,7 +259,24 @@ impl Workload {
     /// the last row that is to be judged: `batch.len` tells.
     pub fn fill(&self, key: DrawKey, first: u64, len: usize, batch: &mut Batch) {
         match &self.world {
-            World::Synthetic(world) => world.fill(key, first, len, batch),
+            World::Synthetic(world) => world.fill(key, first, len, None, batch),
+            World::Recorded(world) => world.fill(key, first, len, batch),
+        }
+    }
+
+    /// As [`Workload::fill`], for requests of which it is known whose they are: `tenants` has `len` indices
+    /// of tenants, which a synthetic world takes instead of its own draws. All other draws are the same.
+    /// Recorded rows say themselves whose they are.
+    pub fn fill_for(
+        &self,
+        key: DrawKey,
+        first: u64,
+        len: usize,
+        tenants: Option<&[u16]>,
+        batch: &mut Batch,
+    ) {
+        match &self.world {
+            World::Synthetic(world) => world.fill(key, first, len, tenants, batch),
             World::Recorded(world) => world.fill(key, first, len, batch),
         }
     }
@@ -350,7 +367,7 @@ impl Workload {
                 let mut batch = Batch::default();
                 while lengths.len() < count {
                     let size = BATCH.min(count - lengths.len());
-                    world.fill(key, lengths.len() as u64, size, &mut batch);
+                    world.fill(key, lengths.len() as u64, size, None, &mut batch);
                     lengths.extend(batch.input_tokens.iter().filter_map(|tokens| tokens.get()));
                 }
                 lengths

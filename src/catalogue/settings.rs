@@ -3,7 +3,7 @@
 use super::Catalogue;
 use crate::router::{
     BreakerScope, BreakerSpec, CooldownSpec, CredentialId, FaultKind, HintUse, Jitter, Kinds,
-    Limits, ProviderId, RouteSpec, Router, RouterConfig, Scope, Trip, preset,
+    Limits, ProviderId, RetryShare, RouteSpec, Router, RouterConfig, Scope, Trip, preset,
 };
 use crate::source::{Table, Value};
 use crate::units::Duration;
@@ -95,6 +95,9 @@ pub(super) fn read(value: Option<&Value<'_>>, catalogue: &mut Catalogue) {
         } else {
             off(&value, config.cooldown)
         };
+    }
+    if let Some(value) = table.get("retry_budget") {
+        config.retry_share = read_retry_budget(&value, config.retry_share);
     }
     if let Some(mut faults) = table.get("fault").and_then(|value| value.table()) {
         for (name, value) in faults.entries() {
@@ -197,6 +200,73 @@ fn read_cooldown(value: &Value<'_>, from: Option<CooldownSpec>) -> Option<Cooldo
     table.finish();
     Some(spec)
 }
+
+/// Retries as a share of the traffic, in one of two forms. What a table leaves out is what those who invented
+/// the form take: Finagle's `RetryBudget` 20 %, 10 a second and 10 s (its guide, "Retries"), Envoy's
+/// `retry_budget` 20 % and 3 (its reference of `CircuitBreakers.Thresholds.RetryBudget`).
+fn read_retry_budget(value: &Value<'_>, kept: Option<RetryShare>) -> Option<RetryShare> {
+    if value.is_number() || value.is_str() || value.is_list() {
+        value.error_help(
+            format!("`{}` must be a table, or false for no budget", value.path()),
+            RETRY_BUDGETS,
+        );
+        return kept;
+    }
+    if !value.is_table() {
+        if value.boolean()? && kept.is_none() {
+            value.error_help(
+                format!("`{}` is true, but there is no budget to keep", value.path()),
+                RETRY_BUDGETS,
+            );
+        }
+        return off(value, kept);
+    }
+    let mut table = value.table()?;
+    let mut whole = |key: &str, max: u64| {
+        let value = table.get(key)?;
+        Some(value.integer_in(0, max).map(|number| number as u32))
+    };
+    let (percent, per_s) = (whole("percent", 1_000), whole("reserve_per_s", 1_000_000));
+    let (in_flight, reserve) = (
+        whole("in_flight_percent", 1_000),
+        whole("reserve", 1_000_000),
+    );
+    let window = table.get("window_s").map(|value| {
+        let seconds = value.number_in(0.1, 3_600.0)?;
+        Some(Duration::from_secs_f64(seconds))
+    });
+    let of_window = percent.is_some() || per_s.is_some() || window.is_some();
+    let of_flight = in_flight.is_some() || reserve.is_some();
+    let is_empty = table.is_empty();
+    table.finish();
+    match (of_window, of_flight) {
+        (true, false) => Some(RetryShare::Window {
+            percent: percent.unwrap_or(Some(20))?,
+            reserve_per_s: per_s.unwrap_or(Some(10))?,
+            window: window.unwrap_or(Some(Duration::from_secs(10)))?,
+        }),
+        (false, true) => Some(RetryShare::InFlight {
+            percent: in_flight.unwrap_or(Some(20))?,
+            reserve: reserve.unwrap_or(Some(3))?,
+        }),
+        (true, true) => {
+            value.error_help(
+                format!("`{}` mixes two forms of a budget", value.path()),
+                RETRY_BUDGETS,
+            );
+            kept
+        }
+        (false, false) => {
+            // Else unknown keys have been reported.
+            if is_empty {
+                value.error_help(format!("`{}` says nothing", value.path()), RETRY_BUDGETS);
+            }
+            kept
+        }
+    }
+}
+
+const RETRY_BUDGETS: &str = "of the calls lately: `{ percent = 20, reserve_per_s = 10, window_s = 10 }`; of the calls in progress: `{ in_flight_percent = 20, reserve = 3 }`";
 
 /// `false` switches off, `true` keeps what there was.
 fn off<T>(value: &Value<'_>, kept: Option<T>) -> Option<T> {

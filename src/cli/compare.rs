@@ -149,6 +149,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         baseline: arguments.baseline.as_deref(),
         controls: true,
         stage: stage.as_ref(),
+        timed: None,
         // The parser admits only these names.
         cluster: CLUSTER_UNITS
             .into_iter()

@@ -32,6 +32,7 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
         baseline: None,
         controls: false,
         stage: None,
+        timed: None,
         cluster: None,
     };
     match sim::explain(&experiment, &arguments.request, &mut warnings) {

@@ -305,6 +305,7 @@ fn experiment<'a>(arguments: &'a Arguments, world: &'a World) -> Experiment<'a> 
         baseline: arguments.baseline.as_deref(),
         controls: true,
         stage: None,
+        timed: None,
         cluster: None,
     }
 }

@@ -559,6 +559,7 @@ impl Client {
                 .last_route
                 .as_deref()
                 .and_then(|name| shared.catalogue.find(name)),
+            now: shared.clock.now(),
             word,
             key: shared.key,
         };

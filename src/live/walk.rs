@@ -11,7 +11,7 @@ use super::error::CallError;
 use super::flight::{Flight, Order};
 use super::record::{self, Ending};
 use super::verdict::{Verdicts, verdict};
-use crate::policy::{Feedback, Why};
+use crate::policy::{Feedback, FeedbackOf, Why};
 use crate::router::{
     Alert, BreakerChange, Call, Failure, Fault, FaultKind, Input, Log, Need, Plan, Reply, RouteId,
     Served, Skip, Step, Verdict,
@@ -325,13 +325,16 @@ impl Walk {
     ) {
         if self.shared.learns && self.question.origin == Origin::User {
             let feedback = Feedback {
+                of: FeedbackOf::Attempt,
                 request: self.question.number,
                 task: self.question.task,
                 why: self.question.why,
                 route: Some(flight.route),
                 fault,
                 usage,
+                at: self.shared.clock.now(),
                 latency: now.since(flight.started),
+                ttft: flight.first.map(|first| first.since(flight.started)),
                 grade: None,
             };
             let policy = self.shared.policy.lock();

@@ -3,7 +3,7 @@
 use super::Ask;
 use crate::catalogue::Requirement;
 use crate::router::Need;
-use crate::units::Tokens;
+use crate::units::{Instant, Tokens};
 
 /// The [`Ask`]s of consecutive requests, as columns of equal length. A policy that looks at one column
 /// reads one column.
@@ -64,6 +64,7 @@ impl Asks<'_> {
             difficulty_hint: self.difficulty_hint[i],
             need: self.need(i),
             last_route: None,
+            now: Instant::ZERO,
             word: self.word[i],
             key: self.key,
         }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use super::choice::read_fallback;
 use super::{
-    Ask, Decision, DrawPath, Feedback, Kind, Names, Policy, Rollout, RolloutEnd, Setup, Spec, Unit,
-    Why, parse_kind,
+    Ask, Decision, DrawPath, Feedback, FeedbackOf, Kind, Names, Policy, Rollout, RolloutEnd, Setup,
+    Spec, Unit, Why, parse_kind,
 };
 use crate::router::{LEGS_MAX, Leg, Plan, RouteId, Target};
 use crate::source::{Diagnostic, Location, Table};
@@ -247,13 +247,18 @@ impl Policy for Canary {
 
     fn learn(&mut self, feedback: &Feedback) {
         let (seat, base) = self.size.seat_of(feedback.why);
-        if let Slice::Ramp(progress) = &mut self.size {
+        // An attempt that failed says nothing about the answer that was served in the end.
+        if let (Slice::Ramp(progress), FeedbackOf::Request) = (&mut self.size, feedback.of) {
             progress.note(seat, feedback.grade, feedback.request);
         }
         // In the slice the base decided nothing that it could learn from.
         if let Some(why) = base {
             self.base.learn(&Feedback { why, ..*feedback });
         }
+    }
+
+    fn learns_from_attempts(&self) -> bool {
+        self.base.learns_from_attempts()
     }
 
     fn stateful(&self) -> bool {

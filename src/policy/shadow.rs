@@ -122,6 +122,10 @@ impl Policy for Shadow {
         self.base.learn(feedback);
     }
 
+    fn learns_from_attempts(&self) -> bool {
+        self.base.learns_from_attempts()
+    }
+
     fn stateful(&self) -> bool {
         self.base.stateful()
     }

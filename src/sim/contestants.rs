@@ -164,6 +164,8 @@ impl Field {
                 unavailable: entrant.unavailable.clone(),
                 tallies: Vec::new(),
                 traces: Vec::new(),
+                passages: Vec::new(),
+                calm: Vec::new(),
                 rollouts: Vec::new(),
                 pairs: vec![Vec::new(); baselines],
                 clusters: Vec::new(),
@@ -251,6 +253,8 @@ fn train(
         );
         setup.difficulty_hints = workload.has_difficulty_hint();
         setup.requests = Some(experiment.run_length());
+        // Here requests are independent, or come one after the other: nobody measures how long they take.
+        setup.time_passes = false;
         per_fold.push(setup.build(spec));
         for warning in setup.warnings() {
             if !warnings.0.contains(&warning) {

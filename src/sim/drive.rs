@@ -3,7 +3,7 @@
 //! Verdicts on a request that ends undetermined are not counted: nothing about it is.
 
 use super::episode::World;
-use crate::policy::{Ask, Feedback, Policy, Why};
+use crate::policy::{Ask, Feedback, FeedbackOf, Policy, Why};
 use crate::router::{
     EligibleSet, Failure, Input, InstantWalk, Log, Need, Plan, Reply, RouteId, Router, Served,
     ServedVerdict, Step, UnservedReason, Verdict, VerifierId,
@@ -135,17 +135,21 @@ pub(super) fn tell(
     task: u16,
     why: Why,
     outcome: Outcome,
+    at: Instant,
     latency: Duration,
 ) {
     let grade = outcome.grade();
     let feedback = Feedback {
+        of: FeedbackOf::Request,
         request,
         task,
         why,
         route: (outcome.route() != NO_ROUTE).then_some(RouteId(outcome.route())),
         fault: None,
         usage: None,
+        at,
         latency,
+        ttft: None,
         grade: (!grade.is_missing()).then_some(grade),
     };
     for policy in per_fold {
@@ -177,6 +181,15 @@ impl VerifierCounts {
         tally.unavailable += u64::from(self.unavailable);
         tally.judge_calls_sum += u64::from(self.judge_calls);
         tally.judge_calls_square_sum += u64::from(self.judge_calls_square);
+    }
+
+    /// Counts a verdict on an answer of this grade.
+    #[inline(always)]
+    pub(super) fn note(&mut self, grade: Score, accepted: bool) {
+        self.right += u32::from(grade == Score::RIGHT);
+        self.right_accepted += u32::from(grade == Score::RIGHT && accepted);
+        self.wrong += u32::from(grade == Score::WRONG);
+        self.wrong_accepted += u32::from(grade == Score::WRONG && accepted);
     }
 
     /// Adds what was seen of one request.
@@ -222,11 +235,7 @@ impl Answering<'_> {
         let accepted = self
             .outcomes
             .accepts(&self.verifiers[verifier.0 as usize], route, i)?;
-        let grade = self.outcomes.grade(route, i);
-        counts.right += u32::from(grade == Score::RIGHT);
-        counts.right_accepted += u32::from(grade == Score::RIGHT && accepted);
-        counts.wrong += u32::from(grade == Score::WRONG);
-        counts.wrong_accepted += u32::from(grade == Score::WRONG && accepted);
+        counts.note(self.outcomes.grade(route, i), accepted);
         Some(accepted)
     }
 

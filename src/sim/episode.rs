@@ -10,7 +10,7 @@ use crate::policy::{Asks, Policy, Rollout, Unit};
 use crate::router::{RouteId, Router};
 use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::stats::{PairTally, Tally, Unserved};
-use crate::units::{Duration, Price, Score, Tokens, mix64};
+use crate::units::{Duration, Instant, Price, Score, Tokens, mix64};
 use crate::workload::{Batch, DrawKey, NO_NAME, Workload};
 
 /// Requests that are drawn and decided together: their columns stay in a core's cache.
@@ -59,6 +59,17 @@ impl World<'_> {
         replicate: u32,
         requirement: &'a mut Vec<Requirement>,
     ) -> Asks<'a> {
+        self.requirements_of(batch, requirement);
+        Self::view(batch, requirement, self.key_of(replicate))
+    }
+
+    /// The key of draws that several requests of a replicate share.
+    pub(super) fn key_of(&self, replicate: u32) -> u64 {
+        mix64(self.key ^ u64::from(replicate))
+    }
+
+    /// What the requests of the batch need: one entry for all, or one for each.
+    pub(super) fn requirements_of(&self, batch: &Batch, requirement: &mut Vec<Requirement>) {
         requirement.clear();
         if self.requirements.len() == 1 {
             // Most workloads have one requirement for everybody; then nothing is looked up.
@@ -67,6 +78,10 @@ impl World<'_> {
             let names = batch.tenant[..batch.len].iter().zip(&batch.data_class);
             requirement.extend(names.map(|(tenant, class)| self.requirement(*tenant, *class)));
         }
+    }
+
+    /// The batch as policies see it.
+    pub(super) fn view<'a>(batch: &'a Batch, requirement: &'a [Requirement], key: u64) -> Asks<'a> {
         Asks {
             task: &batch.task[..batch.len],
             tenant: &batch.tenant[..batch.len],
@@ -80,7 +95,7 @@ impl World<'_> {
             tools: &batch.tools[..batch.len],
             requirement,
             word: &batch.policy_word[..batch.len],
-            key: mix64(self.key ^ u64::from(replicate)),
+            key,
         }
     }
 }
@@ -359,8 +374,16 @@ fn decide(
         if learns {
             let number = first + i as u64;
             // Tables answer at once.
-            let latency = Duration::ZERO;
-            drive::tell(per_fold, number, ask.task, decision.why, outcome, latency);
+            let (at, latency) = (Instant::ZERO, Duration::ZERO);
+            drive::tell(
+                per_fold,
+                number,
+                ask.task,
+                decision.why,
+                outcome,
+                at,
+                latency,
+            );
         }
         if let Some(mirror) = decision.mirror {
             // Nobody waits for the mirror; its verdicts say nothing about what was served.

@@ -127,6 +127,7 @@ impl Rehearsal<'_> {
             baseline: None,
             controls: false,
             stage: None,
+            timed: None,
             cluster: None,
         };
         let results = sim::run(&experiment, &mut Diagnostics::default(), tick, stop)?;

@@ -3,7 +3,7 @@
 //! In this order: an incident may fail it; a rate limit may refuse it; chance may fail it; else servers
 //! take it up, and it comes to its end unless it breaks off or the caller hangs up first.
 
-use super::{Dimension, Effect, Limiter, Servers, Timeline, Weather, Work};
+use super::{Dimension, Effect, Ending, Limiter, Servers, Timeline, Weather, Work};
 use crate::router::{Fault, FaultKind, Limits, RouteId};
 use crate::units::{Duration, Instant, Probability, Tokens, mix64};
 use crate::workload::DrawKey;
@@ -193,45 +193,36 @@ impl<'a> Providers<'a> {
                 lanes: mix64(sent.bits ^ lane::SERVICE),
                 limits,
                 stream,
+                breaks: cut.map(|_| lane(sent.bits, lane::WHERE)),
             },
         );
-        let shown = if stream {
-            timing.first_token
-        } else {
-            timing.ended
-        };
-        let mut ended = timing.ended;
-        let mut fault = None;
-        let mut cause = Cause::None;
-        if let Some(why) = cut {
-            let rest = ended.since(timing.first_token).0;
-            let part = u128::from(rest) * u128::from(lane(sent.bits, lane::WHERE)) >> 32;
-            ended = timing.first_token.after(Duration(part as u64));
-            fault = Some(FaultKind::Server);
-            cause = why;
-        }
-        let hangs_up = sent.at.after(if stream {
-            limits.ttft.min(limits.attempt)
-        } else {
-            limits.attempt
-        });
-        let gives_up = sent.at.after(limits.attempt);
-        if shown > hangs_up && ended > hangs_up {
-            (ended, fault, cause) = (hangs_up, Some(FaultKind::Timeout), slowed_by);
-        } else if ended > gives_up {
-            (ended, fault, cause) = (gives_up, Some(FaultKind::Timeout), slowed_by);
-        }
-        // Of a whole answer nothing is seen unless all of it is.
-        let seen = shown <= ended && (stream || fault.is_none());
-        Answered {
-            started_at: timing.started,
-            shown_at: seen.then_some(shown),
-            ended_at: ended,
-            fault: fault.map(|kind| Fault {
+        let fault = |kind| {
+            Some(Fault {
                 kind,
                 retry_after: None,
                 usage: None,
-            }),
+            })
+        };
+        let (fault, cause) = match timing.ending {
+            Ending::Complete => (None, Cause::None),
+            Ending::BrokeOff => (fault(FaultKind::Server), cut.unwrap_or(Cause::None)),
+            Ending::HungUp | Ending::LeftQueue => (fault(FaultKind::Timeout), slowed_by),
+        };
+        // Of a whole answer nothing is seen unless all of it is.
+        let shown_at = if stream {
+            (timing.first_token <= timing.over).then_some(timing.first_token)
+        } else {
+            fault.is_none().then_some(timing.over)
+        };
+        Answered {
+            started_at: if timing.ending == Ending::LeftQueue {
+                sent.at
+            } else {
+                timing.started
+            },
+            shown_at,
+            ended_at: timing.over,
+            fault,
             cause,
         }
     }

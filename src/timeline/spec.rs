@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Arrivals, Slo, Timeline, chance, drift, incident, limits, outage};
+use super::{Arrivals, Slo, Timeline, chance, drift, incident, latency, limits, outage};
 use crate::catalogue::Catalogue;
 use crate::source::{At, Diagnostics, Document, SourceFile, Table};
 use crate::units::{Duration, Probability};
@@ -49,6 +49,7 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Draft {
     if let Some(streamed) = table.get("streamed").and_then(|value| value.probability()) {
         timeline.streamed = streamed;
     }
+    timeline.latency = latency::read(table.get("latency").as_ref(), names);
     if let Some(mut slo) = table.get("slo").and_then(|value| value.table()) {
         timeline.slo = read_slo(&mut slo);
         slo.finish();

@@ -131,6 +131,16 @@ impl Table {
         )
     }
 
+    /// Exponential with mean 1.
+    pub(crate) fn exponential() -> Self {
+        // −ln(1 − u) in the lower tail, where u = v, and −ln v in the upper one.
+        Self::build(
+            5,
+            |v| (-libm::log1p(-v), 1.0 / (1.0 - v)),
+            |v| (-libm::log(v), -1.0 / v),
+        )
+    }
+
     /// Lognormal with median `p50` and 95th percentile `p95`.
     pub(crate) fn lognormal(p50: f64, p95: f64) -> Self {
         let sigma = libm::log(p95 / p50) / NORMAL_95;

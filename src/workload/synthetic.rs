@@ -251,6 +251,8 @@ struct FillGroup<'a> {
     first: u64,
     at: usize,
     size: usize,
+    /// Whose the requests of the batch are, if that is known.
+    tenants: Option<&'a [u16]>,
     batch: &'a mut Batch,
 }
 
@@ -265,10 +267,11 @@ impl Work for FillGroup<'_> {
             first,
             at,
             size,
+            tenants,
             batch,
         } = self;
         group.task = world.task_shares.pick_all(&group.blocks, TASK);
-        world.who(group, first, at, size, batch);
+        world.who(group, first, at, size, tenants, batch);
         world.what(group, at, size, batch);
         world.answers(group, at, size, batch);
     }
@@ -303,8 +306,16 @@ impl Synthetic {
         self.users > 0 || self.tenants.iter().any(|tenant| tenant.users > 0)
     }
 
-    /// Requests `first..first + len` into `batch`, whose vectors are reused.
-    pub(crate) fn fill(&self, key: DrawKey, first: u64, len: usize, batch: &mut Batch) {
+    /// Requests `first..first + len` into `batch`, whose vectors are reused. `tenants` says whose they are,
+    /// if that is known.
+    pub(crate) fn fill(
+        &self,
+        key: DrawKey,
+        first: u64,
+        len: usize,
+        tenants: Option<&[u16]>,
+        batch: &mut Batch,
+    ) {
         batch.resize(first, len, self.routes.len(), 1, false);
         // The one column that nothing below writes: the batch may have held another workload's.
         batch.prompt_chars.fill(Tokens::UNKNOWN);
@@ -330,6 +341,7 @@ impl Synthetic {
                 first,
                 at,
                 size: GROUP.min(len - at),
+                tenants,
                 batch,
             });
         }
@@ -337,7 +349,15 @@ impl Synthetic {
 
     /// Task, tenant, user, session, language, data class, tools.
     #[inline(always)]
-    fn who(&self, group: &Group, first: u64, at: usize, size: usize, batch: &mut Batch) {
+    fn who(
+        &self,
+        group: &Group,
+        first: u64,
+        at: usize,
+        size: usize,
+        known: Option<&[u16]>,
+        batch: &mut Batch,
+    ) {
         let blocks = &group.blocks;
         put(&group.task, &mut batch.task[at..at + size]);
         for (word, block) in batch.policy_word[at..at + size].iter_mut().zip(blocks) {
@@ -355,6 +375,8 @@ impl Synthetic {
         }
         if self.tenants.is_empty() {
             batch.tenant[at..at + size].fill(NO_NAME);
+        } else if let Some(known) = known {
+            batch.tenant[at..at + size].copy_from_slice(&known[at..at + size]);
         } else {
             let tenants = self.tenant_shares.pick_all(blocks, TENANT);
             put(&tenants, &mut batch.tenant[at..at + size]);

@@ -58,6 +58,7 @@ fn simulate(
         baseline: None,
         controls: false,
         stage,
+        timed: None,
         cluster: None,
     };
     let mut warnings = Diagnostics::default();

@@ -38,6 +38,7 @@ fn clustered(
         baseline: Some("always-large"),
         controls: true,
         stage,
+        timed: None,
         cluster,
     };
     let ran = sim::run(

@@ -127,6 +127,7 @@ pub(crate) fn run_staged(
         baseline: None,
         controls: true,
         stage,
+        timed: None,
         cluster: None,
     };
     let mut warnings = Diagnostics::default();

@@ -1,6 +1,7 @@
 //! The one integration-test binary: a module per subject, so that builds and disk stay small.
 
 mod abreast;
+mod acting;
 mod bad_input;
 mod canary;
 mod command_line;
@@ -10,6 +11,7 @@ mod fidelity;
 mod given;
 mod intervals;
 mod judges;
+mod latency_measured;
 mod lesson;
 #[cfg(feature = "live")]
 mod live;
@@ -45,10 +47,12 @@ mod size_shadow;
 mod sweep;
 mod sweep_documents;
 mod tidy;
+mod timeline_equality;
 mod timeline_incidents;
 mod timeline_limits;
 mod timeline_outages;
 mod timeline_scripts;
+mod timeline_storm;
 mod verifiers;
 mod wire_captured;
 mod wire_cases;

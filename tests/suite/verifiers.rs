@@ -359,6 +359,7 @@ fn drive(file: &PolicyFile, catalogue: &Catalogue, workload: &Workload, requests
             difficulty_hint: f64::NAN,
             need,
             last_route: None,
+            now: Instant::ZERO,
             word: batch.policy_word[i],
             key: 0,
         };

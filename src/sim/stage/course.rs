@@ -11,7 +11,7 @@ use crate::sim::drive::{self, Answering, Outcome, Sum, VerifierCounts};
 use crate::sim::episode::{self, World, jitter};
 use crate::standin::outcome::{COST_UNKNOWN, Outcomes};
 use crate::stats::Tally;
-use crate::units::{Instant, Score, Tokens, mix64};
+use crate::units::{Instant, Tokens, mix64};
 use crate::verify::Verifier;
 use crate::workload::{Batch, DrawKey};
 
@@ -102,7 +102,7 @@ impl<'a> Course<'a> {
                 Runner::Policy { per_fold, .. } => {
                     for i in 0..len {
                         let number = first + i as u64;
-                        let ask = asks.get(i);
+                        let ask = Ask { now, ..asks.get(i) };
                         let at = At {
                             batch: &batch,
                             i,
@@ -152,7 +152,7 @@ impl<'a> Course<'a> {
         played.outcomes.push(outcome);
         if per_fold.iter().any(|policy| policy.stateful()) {
             let (task, why, latency) = (at.ask.task, decision.why, end.since(now));
-            drive::tell(per_fold, at.number, task, why, outcome, latency);
+            drive::tell(per_fold, at.number, task, why, outcome, end, latency);
         }
         let mut mirror_costed = true;
         if let Some(mirror) = decision.mirror {
@@ -245,7 +245,11 @@ impl<'a> Course<'a> {
                         return Ok((Outcome::UNDETERMINED, now));
                     };
                     let grade = state.outcomes.grade(route, at.i);
-                    seen.note(grade, verdict);
+                    if verdict == Verdict::Unavailable {
+                        seen.unavailable += 1;
+                    } else {
+                        seen.note(grade, verdict == Verdict::Accept);
+                    }
                     Input::Verdict(verdict)
                 }
                 Step::Wait { until } => {
@@ -400,19 +404,4 @@ struct Asked {
     cost: u64,
     ended_at: Instant,
     verdict: Verdict,
-}
-
-impl VerifierCounts {
-    /// Counts a verdict on an answer of this grade.
-    fn note(&mut self, grade: Score, verdict: Verdict) {
-        if verdict == Verdict::Unavailable {
-            self.unavailable += 1;
-            return;
-        }
-        let accepted = verdict == Verdict::Accept;
-        self.right += u32::from(grade == Score::RIGHT);
-        self.right_accepted += u32::from(grade == Score::RIGHT && accepted);
-        self.wrong += u32::from(grade == Score::WRONG);
-        self.wrong_accepted += u32::from(grade == Score::WRONG && accepted);
-    }
 }

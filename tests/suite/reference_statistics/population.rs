@@ -4,7 +4,7 @@ use routelab::policy::{Ask, NoLab, PolicyFile, Setup};
 use routelab::router::{Need, Regions, Target};
 use routelab::size;
 use routelab::stats::Copula;
-use routelab::units::Tokens;
+use routelab::units::{Instant, Tokens};
 use routelab::workload::{Cascade, Expected, NO_NAME, Population, Workload};
 use serde_json::Value;
 
@@ -125,6 +125,7 @@ fn routes_by_task(workload: &Workload, file: &PolicyFile) -> Vec<usize> {
                     deadline: None,
                 },
                 last_route: None,
+                now: Instant::ZERO,
                 word: 0,
                 key: 0,
             };

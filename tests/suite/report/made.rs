@@ -132,6 +132,8 @@ pub(crate) fn experiment(
                 tallies: vec![tally(all, routes.len())],
                 traces: Vec::new(),
                 rollouts: Vec::new(),
+                passages: Vec::new(),
+                calm: Vec::new(),
                 pairs: baselines
                     .iter()
                     .map(|&b| vec![pair(all, &contestants[b].2)])
@@ -141,6 +143,7 @@ pub(crate) fn experiment(
             .collect(),
         baselines,
         cluster: None,
+        timetable: None,
         notes: Vec::new(),
     }
 }
