@@ -137,6 +137,25 @@ impl Arrivals {
         }
     }
 
+    /// Coefficient of variation of the gaps between the arrivals of a tenant or client: the mean over them,
+    /// weighted by their rates. 0 is even, 1 is Poisson, above is bursty. `None` for recorded times, which
+    /// have no law.
+    #[must_use]
+    pub fn variation(&self) -> Option<f64> {
+        match &self.kind {
+            Kind::Every(_) => Some(0.0),
+            Kind::Renewals(streams) => {
+                let rates = streams.iter().map(|stream| stream.curve.mean_per_s());
+                let weighted = streams
+                    .iter()
+                    .map(|stream| stream.curve.mean_per_s() * stream.law.cv());
+                Some(weighted.sum::<f64>() / rates.sum::<f64>())
+            }
+            Kind::Clients(clients) => Some(clients.variation()),
+            Kind::Recorded(_) => None,
+        }
+    }
+
     /// When the last arrival has come, at the latest: known of a trace that is not repeated, else never.
     #[must_use]
     pub fn ends(&self) -> Option<Duration> {

@@ -45,6 +45,7 @@ mod size_shadow;
 mod sweep;
 mod sweep_documents;
 mod tidy;
+mod timeline_arrivals;
 mod verifiers;
 mod wire_captured;
 mod wire_cases;

@@ -197,11 +197,12 @@ impl Clients {
         steps
     }
 
-    #[cfg(test)]
-    pub(super) fn cv_rate_weighted(&self) -> f64 {
-        let weighted = |f: &dyn Fn(&Window) -> f64| -> f64 { self.windows.iter().map(f).sum() };
-        weighted(&|window| window.mass * self.laws[window.law as usize].cv())
-            / weighted(&|window| window.mass)
+    /// Coefficient of variation of the gaps in the mean of all windows, weighted by their arrivals.
+    pub(super) fn variation(&self) -> f64 {
+        let cv = |window: &Window| self.laws[window.law as usize].cv();
+        let weighted = self.windows.iter().map(|window| window.mass * cv(window));
+        let mass: f64 = self.windows.iter().map(|window| window.mass).sum();
+        weighted.sum::<f64>() / mass
     }
 }
 
@@ -288,5 +289,179 @@ impl Times for Sending<'_> {
             self.inside = false;
             self.window += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Domain;
+
+    const fn row(client: u32, start_s: f64, rate_per_s: f64, cv: f64, family: Family) -> Row {
+        Row {
+            client,
+            start_s,
+            rate_per_s,
+            cv,
+            family,
+        }
+    }
+
+    fn key(replicate: u32) -> DrawKey {
+        DrawKey {
+            seed: 5,
+            domain: Domain::Traffic,
+            replicate,
+        }
+    }
+
+    fn names() -> Vec<String> {
+        ["a", "b"].map(str::to_owned).to_vec()
+    }
+
+    /// Times of one client, in seconds.
+    fn times(clients: &Clients, client: usize, replicate: u32, until_s: f64) -> Vec<f64> {
+        let mut sending = clients.open(key(replicate)).swap_remove(client);
+        let next = std::iter::repeat_with(move || sending.next() as f64 / 1e6);
+        next.take_while(|at| *at < until_s).collect()
+    }
+
+    #[test]
+    fn windows_have_their_own_rate_and_variation() {
+        use Family::{Gamma, Weibull};
+        let windows = [
+            (400.0, 0.5, Gamma),
+            (0.0, 1.0, Gamma),
+            (200.0, 2.3, Weibull),
+            (600.0, 1.0, Weibull),
+            (300.0, 4.0, Gamma),
+        ];
+        let rows = windows
+            .iter()
+            .enumerate()
+            .map(|(index, &(rate, cv, family))| row(0, 600.0 * index as f64, rate, cv, family));
+        let clients = Clients::new(rows.collect(), &names(), 1.0, false).unwrap();
+        assert_eq!(clients.ends(), Some(Duration::from_secs(3_000)));
+        let all: Vec<Vec<f64>> = (0..12)
+            .map(|replicate| times(&clients, 0, replicate, 4e9))
+            .collect();
+        for (index, (rate, cv, _)) in windows.into_iter().enumerate() {
+            let from = 600.0 * index as f64;
+            let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+            let mut arrivals = 0.0;
+            for times in &all {
+                let inside: Vec<f64> = times
+                    .iter()
+                    .copied()
+                    .filter(|at| (from..from + 600.0).contains(at))
+                    .collect();
+                arrivals += inside.len() as f64;
+                for two in inside.windows(2) {
+                    let gap = two[1] - two[0];
+                    count += 1.0;
+                    sum += gap;
+                    squares += gap * gap;
+                }
+            }
+            let expected = 12.0 * 600.0 * rate;
+            // A renewal count has variance cv² times its mean.
+            assert!(
+                (arrivals - expected).abs() <= 4.0 * cv * f64::sqrt(expected),
+                "{index} {arrivals}"
+            );
+            if rate > 0.0 {
+                let mean: f64 = sum / count;
+                let found = (squares / count - mean * mean).sqrt() / mean;
+                assert!((found / cv - 1.0).abs() < 0.04, "{index} {found} {cv}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bursty_window_expects_what_its_rate_says() {
+        // 20 arrivals expected, at a cv of 8: an ordinary first gap would add 31.
+        let clients = Clients::new(
+            vec![row(0, 0.0, 20.0 / 600.0, 8.0, Family::Gamma)],
+            &names(),
+            1.0,
+            false,
+        );
+        let clients = clients.unwrap();
+        let counts: Vec<f64> = (0..4_000)
+            .map(|replicate| times(&clients, 0, replicate, 600.0).len() as f64)
+            .collect();
+        let mean = counts.iter().sum::<f64>() / 4_000.0;
+        let variance = counts
+            .iter()
+            .map(|count| (count - mean).powi(2))
+            .sum::<f64>()
+            / 3_999.0;
+        let error = (variance / 4_000.0).sqrt();
+        assert!(
+            (mean - 20.0).abs() < 3.5 * error && error < 1.0,
+            "{mean} ± {error}"
+        );
+    }
+
+    #[test]
+    fn clients_do_not_move_each_other_and_days_are_not_copies() {
+        let one = row(0, 0.0, 5.0, 2.0, Family::Gamma);
+        let other = row(1, 600.0, 1.0, 0.5, Family::Weibull);
+        let alone = Clients::new(vec![one], &names(), 1.0, true).unwrap();
+        let both = Clients::new(vec![other, one], &names(), 1.0, false).unwrap();
+        let first = times(&both, 0, 0, 1e9);
+        assert!(first.len() > 2_000);
+        assert_eq!(times(&alone, 0, 0, 600.0), first);
+        let second: Vec<f64> = times(&alone, 0, 0, 1_200.0)[first.len()..]
+            .iter()
+            .map(|at| at - 600.0)
+            .collect();
+        assert!(second.len() > 2_000 && second != first);
+        assert!(
+            times(&both, 1, 0, 1e9)
+                .iter()
+                .all(|at| (600.0..1_200.0).contains(at))
+        );
+        // Twice as fast: the same draws in half the time.
+        let fast = Clients::new(vec![one], &names(), 2.0, false).unwrap();
+        for (slow, fast) in first.iter().zip(times(&fast, 0, 0, 1e9)) {
+            assert!((slow / 2.0 - fast).abs() < 2e-6);
+        }
+        assert_eq!(fast.mean_rate_per_s(), 10.0);
+    }
+
+    #[test]
+    fn the_cumulative_rate_adds_up_over_clients_and_rounds() {
+        let rows = || {
+            vec![
+                row(0, 0.0, 5.0, 2.0, Family::Gamma),
+                row(1, 0.0, 1.0, 2.0, Family::Gamma),
+                row(1, 600.0, 2.0, 2.0, Family::Gamma),
+            ]
+        };
+        let steps = |repeat| {
+            Clients::new(rows(), &names(), 1.0, repeat)
+                .unwrap()
+                .cumulative()
+        };
+        let at = |minutes: u64| Instant(minutes * 60_000_000);
+        let expected = [
+            (at(0), 0.0),
+            (at(10), 3_600.0),
+            (at(20), 4_800.0),
+            (at(30), 8_400.0),
+            (at(40), 9_600.0),
+        ];
+        let close = |found: Vec<(Instant, f64)>, expected: &[(Instant, f64)]| {
+            assert_eq!(found.len(), expected.len());
+            for (one, other) in found.iter().zip(expected) {
+                assert!(
+                    one.0 == other.0 && (one.1 - other.1).abs() < 1e-6,
+                    "{found:?}"
+                );
+            }
+        };
+        close(steps(false), &expected[..3]);
+        close(steps(true), &expected);
     }
 }

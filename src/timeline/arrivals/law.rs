@@ -13,10 +13,10 @@ use crate::workload::quantile::Table;
 
 /// Smallest coefficient of variation of gaps; for no variation there is [`Law::Even`].
 pub(super) const CV_MIN: f64 = 0.05;
-/// Largest coefficient of variation of gaps. ServeGen's busiest clients have up to 36 in a window of ten
-/// minutes (m-small). A gap comes from one lane of 32 bits, so none is longer than the one that is
-/// exceeded with probability 2⁻³³: that takes less than a thousandth from the coefficient of variation of
-/// Gamma gaps at all, and of Weibull gaps up to 20; at 50 it takes 4 % from that of Weibull gaps.
+/// Largest coefficient of variation of gaps; 16 of the 5,445 windows of ServeGen's m-small have more. A
+/// gap comes from one lane of 32 bits, so none is longer than the one that is exceeded with probability
+/// 2⁻³³. That takes less than a thousandth from the coefficient of variation, and from that of Weibull gaps
+/// at 50, where the tail is heaviest, six thousandths.
 pub(super) const CV_MAX: f64 = 50.0;
 
 /// log₂ of the cells in an octave of a table: relative errors below 10⁻⁶ of the mean.
@@ -79,8 +79,7 @@ impl Law {
         }))
     }
 
-    /// Standard deviation of the gap.
-    #[cfg(test)]
+    /// Coefficient of variation of the gap.
     pub(super) fn cv(&self) -> f64 {
         match self {
             Self::Even => 0.0,
@@ -231,15 +230,10 @@ mod tests {
         for cv in [0.05, 0.3, 0.9, 1.0, 1.1, 2.3, 3.95, 8.0, 20.0, 50.0] {
             for law in laws(cv) {
                 let (mean, found) = moments(&law);
-                let weibull = matches!(&law, Law::Spread(s) if s.family == Family::Weibull);
                 // What the largest lane cuts off, see `CV_MAX`.
-                let tolerance = if weibull && cv > 20.0 { 0.04 } else { 1e-3 };
-                assert!(
-                    (found / cv - 1.0).abs() < tolerance,
-                    "{cv} {found} {weibull}"
-                );
-                let tolerance = if weibull && cv > 20.0 { 1e-3 } else { 2e-5 };
-                assert!((mean - 1.0).abs() < tolerance, "{cv} {mean} {weibull}");
+                let tolerance = if cv > 20.0 { 7e-3 } else { 1e-3 };
+                assert!((found / cv - 1.0).abs() < tolerance, "{cv} {found}");
+                assert!((mean - 1.0).abs() < 2e-5, "{cv} {mean}");
             }
         }
     }
