@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::arrivals::{self, Declared};
 use super::{Arrivals, Slo, Timeline, chance, drift, incident, latency, limits, outage};
 use crate::catalogue::Catalogue;
 use crate::source::{At, Diagnostics, Document, SourceFile, Table};
@@ -20,7 +21,8 @@ pub struct Names<'a> {
 #[derive(Clone, Debug)]
 pub struct Draft {
     timeline: Timeline,
-    trace: Option<At<String>>,
+    /// Where arrivals come from that stand in another file.
+    trace: Option<arrivals::Plan>,
 }
 
 /// Reads the table `[timeline]` of a workload file; `None` if there is none, or with the reasons in
@@ -46,6 +48,13 @@ pub fn parse(
 
 fn read(mut table: Table<'_>, names: &Names<'_>) -> Draft {
     let mut timeline = Timeline::instant(names.catalogue, Arrivals::every(Duration::from_secs(1)));
+    let mut trace = None;
+    match arrivals::read(table.get("arrivals").as_ref(), names) {
+        Some(Declared::Ready(arrivals)) => timeline.arrivals = arrivals,
+        Some(Declared::Trace(plan)) => trace = Some(plan),
+        // The reasons are among the complaints.
+        None => {}
+    }
     if let Some(streamed) = table.get("streamed").and_then(|value| value.probability()) {
         timeline.streamed = streamed;
     }
@@ -61,10 +70,7 @@ fn read(mut table: Table<'_>, names: &Names<'_>) -> Draft {
     timeline.drifts = drift::read(&mut table, names.catalogue);
     table.finish();
     let _ = Probability::ONE;
-    Draft {
-        timeline,
-        trace: None,
-    }
+    Draft { timeline, trace }
 }
 
 fn read_slo(table: &mut Table<'_>) -> Slo {
@@ -81,14 +87,21 @@ fn read_slo(table: &mut Table<'_>) -> Slo {
 impl Draft {
     /// The recorded trace that [`Draft::build`] needs, as the file writes it: relative to that file.
     #[must_use]
-    pub const fn trace_path(&self) -> Option<&At<String>> {
-        self.trace.as_ref()
+    pub fn trace_path(&self) -> Option<&At<String>> {
+        self.trace.as_ref().map(|plan| &plan.file)
     }
 
     /// The timeline. `trace` is the content of the file at [`Draft::trace_path`], still compressed if it
-    /// is.
+    /// is. Complaints about it go to `diagnostics`, and the answer is then `None` if any is an error.
     #[must_use]
-    pub fn build(self, _trace: Option<&[u8]>, _diagnostics: &mut Diagnostics) -> Option<Timeline> {
-        Some(self.timeline)
+    pub fn build(self, trace: Option<&[u8]>, diagnostics: &mut Diagnostics) -> Option<Timeline> {
+        let Some(plan) = &self.trace else {
+            return Some(self.timeline);
+        };
+        let arrivals = plan.build(trace.unwrap_or_default(), diagnostics)?;
+        Some(Timeline {
+            arrivals,
+            ..self.timeline
+        })
     }
 }

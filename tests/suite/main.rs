@@ -47,6 +47,7 @@ mod size_shadow;
 mod sweep;
 mod sweep_documents;
 mod tidy;
+mod timeline_arrivals;
 mod timeline_equality;
 mod timeline_incidents;
 mod timeline_limits;
