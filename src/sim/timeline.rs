@@ -12,6 +12,7 @@
 mod cell;
 mod chapter;
 mod passage;
+mod queue;
 mod watch;
 
 pub use passage::{

@@ -49,6 +49,7 @@ mod sweep_documents;
 mod tidy;
 mod timeline_arrivals;
 mod timeline_equality;
+mod timeline_faults;
 mod timeline_incidents;
 mod timeline_limits;
 mod timeline_outages;
