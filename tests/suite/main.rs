@@ -46,6 +46,7 @@ mod sweep;
 mod sweep_documents;
 mod tidy;
 mod timeline_arrivals;
+mod timeline_arrivals_read;
 mod verifiers;
 mod wire_captured;
 mod wire_cases;
