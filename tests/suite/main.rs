@@ -48,6 +48,7 @@ mod sweep;
 mod sweep_documents;
 mod tidy;
 mod timeline_arrivals;
+mod timeline_arrivals_read;
 mod timeline_equality;
 mod timeline_faults;
 mod timeline_incidents;

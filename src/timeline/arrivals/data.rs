@@ -236,7 +236,7 @@ impl Plan {
     }
 
     /// The index of a tenant; none of them for an empty name.
-    fn tenant(&self, name: &str) -> Result<u16, Diagnostic> {
+    fn tenant(&self, name: &str) -> Result<u16, Box<Diagnostic>> {
         if name.is_empty() {
             return Ok(NO_NAME);
         }
@@ -251,7 +251,8 @@ impl Plan {
             }
             None => format!("tenants of the workload: {}", describe_list(known)),
         };
-        Err(Diagnostic::error(format!("unknown tenant `{name}`")).help(help))
+        let problem = Diagnostic::error(format!("unknown tenant `{name}`"));
+        Err(Box::new(problem.help(help)))
     }
 
     fn recorded(

@@ -274,7 +274,7 @@ fn by_tenant(
     for (name, value) in entries {
         let index = tenant(&name, names);
         if let Err(problem) = &index {
-            value.report_diagnostic(problem.clone());
+            value.report_diagnostic(*problem.clone());
         }
         let Some(mut own) = value.table() else {
             sound = false;
@@ -321,18 +321,14 @@ fn by_tenant(
     (sound && streams.len() == count).then_some(streams)
 }
 
-fn tenant(name: &At<String>, names: &Names<'_>) -> Result<u16, Diagnostic> {
+fn tenant(name: &At<String>, names: &Names<'_>) -> Result<u16, Box<Diagnostic>> {
     let known = names.tenants.iter().position(|known| *known == name.value);
     known.map(|index| index as u16).ok_or_else(|| {
-        let unknown = name.unknown("tenant", names.tenants.iter().map(String::as_str));
+        let mut unknown = name.unknown("tenant", names.tenants.iter().map(String::as_str));
         if names.tenants.is_empty() {
-            Diagnostic {
-                help: vec!["the workload has no tenants".to_owned()],
-                ..unknown
-            }
-        } else {
-            unknown
+            unknown.help = vec!["the workload has no tenants".to_owned()];
         }
+        Box::new(unknown)
     })
 }
 
@@ -383,7 +379,7 @@ fn burst(item: &Value<'_>, names: &Names<'_>, by_tenant: bool) -> Option<(Option
         Some(value) => value.string().and_then(|name| match tenant(&name, names) {
             Ok(index) => Some(Some(index)),
             Err(problem) => {
-                value.report_diagnostic(problem);
+                value.report_diagnostic(*problem);
                 None
             }
         }),
