@@ -55,6 +55,7 @@ mod timeline_incidents;
 mod timeline_limits;
 mod timeline_outages;
 mod timeline_scripts;
+mod timeline_saturation;
 mod timeline_storm;
 mod verifiers;
 mod wire_captured;
