@@ -10,6 +10,13 @@
 
 mod compare;
 mod csv;
+mod drill;
+mod drill_facts;
+mod drill_incidents;
+mod drill_plot;
+mod drill_sheet;
+mod drill_summary;
+mod drill_words;
 mod format;
 mod json;
 mod layout;
@@ -35,6 +42,7 @@ mod sweep_sheet;
 mod table;
 
 pub use compare::{Bootstrapped, Paired};
+pub use drill::{Drill, DrillOptions, drill};
 pub use manifest::{FileDigest, Manifest, sha256_hex};
 pub use metrics::{METRICS, Metric, Unit};
 pub use require::{Judgement, Measure, Outcome, Requirement};

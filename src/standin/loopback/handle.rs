@@ -52,10 +52,11 @@ pub(super) async fn handle(
         asked: None,
         number: None,
         act: None,
+        refused: None,
         is_stream: false,
     };
     let answer = call.answer(body).await;
-    call.note(answer.status);
+    call.note(answer.status, &answer.headers);
     let at_once = !call.is_stream;
     drop(call);
     Ok(response(&state, answer, at_once))
@@ -72,6 +73,8 @@ struct Call<'a> {
     asked: Option<Incoming>,
     number: Option<(u64, u8)>,
     act: Option<Act>,
+    /// Why it was refused, if it was.
+    refused: Option<FaultKind>,
     is_stream: bool,
 }
 
@@ -260,12 +263,14 @@ impl Call<'_> {
         result.map(|()| held)
     }
 
-    fn refuse(&self, status: u16, kind: FaultKind, message: &str) -> Transmission {
-        let adapter = self.dialect.and_then(|name| self.state.adapter(name));
+    fn refuse(&mut self, status: u16, kind: FaultKind, message: &str) -> Transmission {
+        self.refused = Some(kind);
+        let state = self.state;
+        let adapter = self.dialect.and_then(|name| state.adapter(name));
         refusal(adapter, status, kind, message)
     }
 
-    fn note(&self, status: u16) {
+    fn note(&self, status: u16, answered: &Headers) {
         let seq = self.state.seen.fetch_add(1, Ordering::SeqCst);
         if let Some(sightings) = &self.state.sightings {
             sightings.write(&Sighting {
@@ -279,6 +284,8 @@ impl Call<'_> {
                 number: self.number,
                 status,
                 act: self.act.as_ref(),
+                refused: self.refused,
+                answered,
             });
         }
     }

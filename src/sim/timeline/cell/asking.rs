@@ -1,7 +1,7 @@
 //! What a cell asks for: attempts at routes, verdicts of verifiers, the time of judges.
 
 use super::{Cell, Pending, Window};
-use crate::router::{Input, Need, RouteId, Verdict, VerifierId};
+use crate::router::{Input, Regions, RouteId, Verdict, VerifierId};
 use crate::sim::drive::Answering;
 use crate::standin::outcome::JudgeCall;
 use crate::timeline::{Answered, Attempted, Cause};
@@ -18,7 +18,7 @@ pub(super) enum Asked {
 
 impl Cell<'_> {
     /// Sends an attempt to a provider, and books it.
-    pub(super) fn send(&mut self, sent: &Attempted, need: Need) -> Answered {
+    pub(super) fn send(&mut self, sent: &Attempted, allowed: Regions) -> Answered {
         let index = usize::from(sent.route.0);
         let answered = self.providers.attempt(sent);
         self.in_flight[index] += 1;
@@ -35,7 +35,7 @@ impl Cell<'_> {
         let passage = &mut self.watch.passage;
         if !self.world.catalogue.routes[index]
             .residency
-            .is_subset_of(need.residency)
+            .is_subset_of(allowed)
         {
             passage.residency_violations += 1;
         }
@@ -84,7 +84,8 @@ impl Cell<'_> {
             batch: &chapter.batch,
             world: self.world,
         };
-        let Some(cost) = answering.judge_call(&self.router, judge, judged, live.need, i) else {
+        let need = chapter.asks().need(i);
+        let Some(cost) = answering.judge_call(&self.router, judge, judged, need, i) else {
             return Asked::Now(Some(Verdict::Unavailable));
         };
         live.calls = live.calls.saturating_add(1);
@@ -104,8 +105,7 @@ impl Cell<'_> {
                 1,
             ),
         };
-        let need = live.need;
-        let answered = self.send(&sent, need);
+        let answered = self.send(&sent, need.residency);
         if answered.ended_at > self.now {
             let until = answered.ended_at;
             self.wait(
