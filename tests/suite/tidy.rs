@@ -73,7 +73,10 @@ pub(crate) const IMPORTS: &[(&str, &[&str])] = &[
         ],
     ),
     ("sweep", &["source"]),
-    ("report", &["units", "stats", "sim", "size", "sweep"]),
+    (
+        "report",
+        &["units", "stats", "sim", "size", "sweep", "traffic"],
+    ),
 ];
 
 /// What only live calls and stand-ins on sockets may use.
