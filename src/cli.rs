@@ -6,6 +6,8 @@
 mod call;
 mod check;
 mod compare;
+mod drill;
+mod drill_seen;
 mod explain;
 mod inputs;
 mod numbers;
@@ -78,6 +80,8 @@ enum Command {
     Size(size::Arguments),
     /// Vary one or two parameters over a range: cost and accuracy of every point, and the Pareto front.
     Sweep(Box<sweep::Arguments>),
+    /// Read what stand-ins saw of a gateway: availability, retries, waiting as told, where data went.
+    Drill(drill::Arguments),
     /// Say why one request goes where it goes under each policy, step by step.
     Explain(explain::Arguments),
     /// Ask one question through a policy, live, and show every attempt it took.
@@ -119,6 +123,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Command::Size(command) => size::run(&command, &arguments, &screen),
         Command::Check(command) => check::run(&command, &screen),
         Command::Sweep(command) => sweep::run(&command, &arguments, &screen),
+        Command::Drill(command) => drill::run(&command, &arguments, &screen),
         Command::Explain(command) => explain::run(&command, &screen),
         #[cfg(feature = "live")]
         Command::Call(command) => call::run(&command, &screen),
