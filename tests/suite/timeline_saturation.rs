@@ -40,8 +40,7 @@ fn run(fallback: &str, retries: bool) -> Results {
     let workload = workload_of("world.toml", WORLD);
     let text = format!("[static]\ndefault = \"small\"\nfallback = {fallback}\n");
     let policies = [policy_of("static", &text, &catalogue)];
-    let mut timeline =
-        Timeline::instant(&catalogue, Arrivals::every(Duration::from_millis(100)));
+    let mut timeline = Timeline::instant(&catalogue, Arrivals::every(Duration::from_millis(100)));
     let effect = Effect::Fail {
         kind: FaultKind::Overloaded,
         share: Probability::ONE,
