@@ -14,7 +14,6 @@ use super::{Exit, drill_seen, drill_world, inputs, numbers, provenance, watched}
 use crate::report::{self, Drill, DrillOptions, SHEET_FORMATS};
 use crate::router::FaultKind;
 use crate::sim::{self, Experiment, Timed};
-use crate::source::{Diagnostic, Diagnostics};
 use crate::units::Duration;
 use numbers::When;
 
