@@ -11,6 +11,7 @@
 //! arrival, in the order of the file.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
@@ -39,8 +40,8 @@ pub(in crate::timeline) struct Plan {
     pub(super) speed: f64,
     /// Whether it starts again at its end.
     pub(super) repeat: bool,
-    /// The workload's tenants.
-    pub(super) tenants: Vec<String>,
+    /// Indices of the workload's tenants.
+    pub(super) tenants: BTreeMap<String, u16>,
 }
 
 impl Plan {
@@ -240,10 +241,10 @@ impl Plan {
         if name.is_empty() {
             return Ok(NO_NAME);
         }
-        if let Some(index) = self.tenants.iter().position(|known| known == name) {
-            return Ok(index as u16);
+        if let Some(index) = self.tenants.get(name) {
+            return Ok(*index);
         }
-        let known = self.tenants.iter().map(String::as_str);
+        let known = self.tenants.keys().map(String::as_str);
         let help = match crate::source::nearest(name, known.clone()) {
             Some(near) => format!("did you mean `{near}`?"),
             None if self.tenants.is_empty() => {
@@ -442,7 +443,7 @@ struct Reader {
     stamps: Vec<Stamp>,
     rows: Vec<Row>,
     names: Vec<String>,
-    numbers: std::collections::BTreeMap<String, u32>,
+    numbers: BTreeMap<String, u32>,
 }
 
 impl Reader {
