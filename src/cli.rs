@@ -7,7 +7,6 @@ mod call;
 mod check;
 mod compare;
 mod drill;
-mod drill_shims;
 mod drill_world;
 mod explain;
 mod inputs;

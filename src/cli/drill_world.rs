@@ -2,13 +2,12 @@
 //! line adds to it.
 
 use super::drill::Arguments;
-use super::drill_shims as shims;
 use super::inputs::Inputs;
 use super::numbers::When;
 use super::timeline::{REQUESTS_MAX, extent, requests};
 use crate::router::FaultKind;
 use crate::source::{Diagnostic, Diagnostics};
-use crate::timeline::{Arrivals, Effect, Incident, Timeline};
+use crate::timeline::{Arrivals, Effect, Incident, Latency, Timeline, parse_limit};
 use crate::units::{Duration, Instant, Probability};
 
 /// Requests per second in the mean of the default day: a service of medium size.
@@ -18,6 +17,8 @@ const RATE_PER_S: f64 = 1.0;
 const PEAK_TO_TROUGH: f64 = 9.9;
 /// When the default day has its peak: in the middle of the afternoon.
 const PEAK_AT: Duration = Duration::from_secs(15 * 3_600);
+/// Width of the bins of the default day: times to recover are known to this.
+const BIN: Duration = Duration::from_secs(300);
 /// Length of the default day in hours.
 const HOURS: f64 = 24.0;
 
@@ -45,9 +46,9 @@ pub(super) fn of(arguments: &Arguments, inputs: &mut Inputs) -> Result<World, Di
     }
     .map_err(|error| Diagnostics(vec![error]))?;
     for text in &arguments.limit {
-        match shims::parse_limit(text, &inputs.catalogue) {
+        match parse_limit(text, &inputs.catalogue) {
             Ok(limit) => world.timeline.limits.push(limit),
-            Err(error) => found.push(error),
+            Err(error) => found.push(*error),
         }
     }
     if !arguments.limit.is_empty() {
@@ -83,7 +84,7 @@ fn hours(hours: f64) -> Duration {
 
 /// A day with the rate of `rate_per_s` in its mean.
 fn daily(rate_per_s: f64) -> Result<Arrivals, Diagnostic> {
-    shims::daily(rate_per_s, PEAK_TO_TROUGH, PEAK_AT).ok_or_else(|| {
+    Arrivals::daily(rate_per_s, PEAK_TO_TROUGH, PEAK_AT).ok_or_else(|| {
         Diagnostic::error(format!(
             "{rate_per_s} requests a second are more, or fewer, than can be simulated"
         ))
@@ -145,10 +146,13 @@ fn a_day(arguments: &Arguments, inputs: &Inputs) -> Result<World, Diagnostic> {
         (None, None) => RATE_PER_S,
     };
     let mut timeline = Timeline::instant(&inputs.catalogue, daily(rate)?);
-    timeline.latency.fill(shims::hosted());
+    timeline.latency.fill(Latency::hosted());
     // Rows that are spread over the run are all used, whether or not the last one comes in time.
     let is_whole_day = arguments.hours.is_none_or(|hours| hours % HOURS == 0.0);
     timeline.duration = (spread.is_none() || !is_whole_day).then_some(length);
+    if length <= hours(2.0 * HOURS) {
+        timeline.bin = Some(BIN);
+    }
     let mut remarks = vec![format!(
         "the workload has no `[timeline]`: requests come over {} h, {:.3} a second in the mean of a day, {PEAK_TO_TROUGH} times as many at 15:00 as at 3:00 (as measured of deepseek-r1, ServeGen); answers take as long as at hosted providers; no rate limits, no errors but those of incidents, and no SLO, so that every served request is within it",
         arguments.hours.unwrap_or(HOURS),
@@ -182,7 +186,7 @@ fn incidents(
         },
     };
     let from = match arguments.at {
-        When::Peak => shims::busiest(&timeline.arrivals, arguments.length, length),
+        When::Peak => timeline.arrivals.busiest(arguments.length, length),
         When::At(after) => Instant::ZERO.after(after),
     };
     if !arguments.down.is_empty() && from.since(Instant::ZERO) >= length {
@@ -197,9 +201,9 @@ fn incidents(
     }
     let mut incidents = Vec::new();
     for target in &arguments.down {
-        match shims::of_target(&inputs.catalogue, target, from, arguments.length, effect) {
+        match Incident::of_target(&inputs.catalogue, target, from, arguments.length, effect) {
             Ok(incident) => incidents.push(incident),
-            Err(error) => found.push(error),
+            Err(error) => found.push(*error),
         }
     }
     if found.has_errors() {
