@@ -7,6 +7,7 @@ mod call;
 mod check;
 mod compare;
 mod drill;
+mod drill_seen;
 mod drill_world;
 mod explain;
 mod inputs;

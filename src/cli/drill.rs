@@ -9,13 +9,11 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 
-use super::drill_world;
 use super::screen::Screen;
-use super::{Exit, inputs, numbers, provenance, watched};
+use super::{Exit, drill_seen, drill_world, inputs, numbers, provenance, watched};
 use crate::report::{self, Drill, DrillOptions, SHEET_FORMATS};
 use crate::router::FaultKind;
 use crate::sim::{self, Experiment, Timed};
-use crate::source::{Diagnostic, Diagnostics};
 use crate::units::Duration;
 use numbers::When;
 
@@ -78,11 +76,20 @@ pub(super) struct Arguments {
     /// No progress bar and no remarks.
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    seen: drill_seen::Options,
 }
 
 pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Screen) -> Exit {
-    if is_log(&arguments.inputs.data) {
-        return log(arguments, screen);
+    if drill_seen::is_log(&arguments.inputs.data) {
+        return drill_seen::run(
+            &arguments.inputs.data,
+            arguments.inputs.routes.as_deref(),
+            &arguments.seen,
+            &arguments.format,
+            command_line,
+            screen,
+        );
     }
     let read = inputs::read(&arguments.inputs).and_then(|(mut inputs, warnings)| {
         let world = drill_world::of(arguments, &mut inputs)?;
@@ -169,27 +176,6 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         (Exit::Fine, Some(failure)) => failure,
         (printed, _) => printed,
     }
-}
-
-/// Whether the file is what stand-ins logged, not a world.
-fn is_log(path: &Path) -> bool {
-    let name = path
-        .file_name()
-        .map(|name| name.to_string_lossy().to_ascii_lowercase())
-        .unwrap_or_default();
-    name.ends_with(".jsonl") || name.ends_with(".jsonl.gz")
-}
-
-/// A log of stand-ins.
-fn log(arguments: &Arguments, screen: &Screen) -> Exit {
-    let error = Diagnostic::error(format!(
-        "`{}` would be a log of stand-ins, which this program cannot read",
-        inputs::shown(&arguments.inputs.data)
-    ));
-    screen.complain(&Diagnostics(vec![error.help(
-        "recorded outcomes in JSONL need a workload file: name them in `[recorded]`",
-    )]));
-    Exit::BadInput
 }
 
 /// Writes the report folder and the plots; how that failed, if it did.

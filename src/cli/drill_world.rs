@@ -7,7 +7,7 @@ use super::numbers::When;
 use super::timeline::{REQUESTS_MAX, extent, requests};
 use crate::router::FaultKind;
 use crate::source::{Diagnostic, Diagnostics};
-use crate::timeline::{Arrivals, Effect, Incident, Latency, Timeline, parse_limit};
+use crate::timeline::{self, Arrivals, Effect, Incident, Latency, Timeline};
 use crate::units::{Duration, Instant, Probability};
 
 /// Requests per second in the mean of the default day: a service of medium size.
@@ -46,7 +46,7 @@ pub(super) fn of(arguments: &Arguments, inputs: &mut Inputs) -> Result<World, Di
     }
     .map_err(|error| Diagnostics(vec![error]))?;
     for text in &arguments.limit {
-        match parse_limit(text, &inputs.catalogue) {
+        match timeline::parse_limit(text, &inputs.catalogue) {
             Ok(limit) => world.timeline.limits.push(limit),
             Err(error) => found.push(*error),
         }

@@ -153,14 +153,7 @@ impl Reader {
                 Some(bytes)
             }
             Err(error) => {
-                let mut wrong =
-                    Diagnostic::error(format!("cannot read `{shown}`: {}", plain(&error)));
-                if error.kind() == std::io::ErrorKind::NotFound
-                    && let Some(near) = near_file(path)
-                {
-                    wrong = wrong.help(format!("did you mean `{near}`?"));
-                }
-                self.found.push(wrong);
+                self.found.push(unreadable(path, &error));
                 None
             }
         }
@@ -458,6 +451,17 @@ pub(super) fn policy_files(folder: &Path) -> Vec<PathBuf> {
     });
     files.sort();
     files
+}
+
+/// Why a file cannot be read, and perhaps which one was meant.
+pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostic {
+    let wrong = Diagnostic::error(format!("cannot read `{}`: {}", shown(path), plain(error)));
+    match near_file(path) {
+        Some(near) if error.kind() == std::io::ErrorKind::NotFound => {
+            wrong.help(format!("did you mean `{near}`?"))
+        }
+        _ => wrong,
+    }
 }
 
 /// A path as messages and manifests show it: with `/`, and relative if it lies below the current folder.

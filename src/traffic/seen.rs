@@ -187,7 +187,7 @@ pub struct Hints {
     /// Answers that said something about it that a log cannot tell, such as a date.
     pub unreadable: u64,
     /// Retries at the same place after being told.
-    pub heeded_or_not: u64,
+    pub retried: u64,
     /// Those that came too early.
     pub too_early: u64,
     /// By how much at most.

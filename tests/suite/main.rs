@@ -54,6 +54,7 @@ mod timeline_faults;
 mod timeline_incidents;
 mod timeline_limits;
 mod timeline_outages;
+mod timeline_saturation;
 mod timeline_scripts;
 mod timeline_storm;
 mod verifiers;

@@ -76,7 +76,7 @@ pub(crate) const IMPORTS: &[(&str, &[&str])] = &[
     (
         "report",
         &[
-            "units", "router", "stats", "timeline", "sim", "size", "sweep",
+            "units", "router", "stats", "timeline", "sim", "size", "sweep", "traffic",
         ],
     ),
 ];

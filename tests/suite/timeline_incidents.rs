@@ -2,7 +2,7 @@
 
 use routelab::catalogue::Catalogue;
 use routelab::router::{FaultKind, Limits, RouteId};
-use routelab::timeline::{Attempted, Cause, Incident, Providers, Timeline};
+use routelab::timeline::{Attempted, Cause, Incident, Latency, Providers, Timeline};
 use routelab::units::{Duration, Instant, Tokens, mix64};
 use routelab::workload::{Domain, DrawKey};
 
@@ -81,7 +81,12 @@ fn outcomes(
         domain: Domain::Traffic,
         replicate: 0,
     };
-    let mut providers = Providers::open(timeline, key, Duration::from_secs(10_000));
+    // Nobody runs out of patience where nothing takes time.
+    let timeline = Timeline {
+        latency: vec![Latency::INSTANT; timeline.latency.len()],
+        ..timeline.clone()
+    };
+    let mut providers = Providers::open(&timeline, key, Duration::from_secs(10_000));
     let mut found: Vec<(Option<FaultKind>, Cause, f64)> = Vec::new();
     for request in 0..COUNT {
         let answered = providers.attempt(&Attempted {

@@ -226,7 +226,7 @@ impl<'a> Summing<'a> {
         }
         if let Some(told) = before.told {
             let hints = &mut self.seen.hints;
-            hints.heeded_or_not += 1;
+            hints.retried += 1;
             // The answer left after the earlier attempt was noted, so that less is too little for sure.
             if waited < told {
                 hints.too_early += 1;

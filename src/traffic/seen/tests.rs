@@ -69,10 +69,7 @@ fn who_retries_before_the_time_is_over_is_counted_and_by_how_much() {
         .hints
     };
     let early = at(1_700);
-    assert_eq!(
-        (early.given, early.heeded_or_not, early.too_early),
-        (1, 1, 1)
-    );
+    assert_eq!((early.given, early.retried, early.too_early), (1, 1, 1));
     assert_eq!(early.earliest_by, Duration::from_millis(1_300));
     assert_eq!(at(2_999).too_early, 1);
     assert_eq!(at(3_000).too_early, 0);
@@ -84,7 +81,7 @@ fn who_retries_before_the_time_is_over_is_counted_and_by_how_much() {
         ]
         .concat(),
     );
-    assert_eq!(elsewhere.hints.heeded_or_not, 0);
+    assert_eq!(elsewhere.hints.retried, 0);
     assert_eq!(elsewhere.failover_gaps.n, 1);
     // What a date comes to is not in a log.
     let dated = LIMITED.replace("\"2\"", "\"Thu, 01 Jan 1970 00:00:30 GMT\"");
