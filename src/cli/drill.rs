@@ -154,7 +154,8 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     };
     if !arguments.quiet {
         screen.complain(&warnings);
-        for remark in inputs.remarks.iter().chain(&world.remarks) {
+        // What was assumed about the world stands in the document.
+        for remark in &inputs.remarks {
             screen.say(&format!("note: {remark}"));
         }
     }

@@ -17,6 +17,8 @@ const RATE_PER_S: f64 = 1.0;
 const PEAK_TO_TROUGH: f64 = 9.9;
 /// When the default day has its peak: in the middle of the afternoon.
 const PEAK_AT: Duration = Duration::from_secs(15 * 3_600);
+/// Width of the bins of the default day: times to recover are known to this.
+const BIN: Duration = Duration::from_secs(300);
 /// Length of the default day in hours.
 const HOURS: f64 = 24.0;
 
@@ -148,6 +150,9 @@ fn a_day(arguments: &Arguments, inputs: &Inputs) -> Result<World, Diagnostic> {
     // Rows that are spread over the run are all used, whether or not the last one comes in time.
     let is_whole_day = arguments.hours.is_none_or(|hours| hours % HOURS == 0.0);
     timeline.duration = (spread.is_none() || !is_whole_day).then_some(length);
+    if length <= hours(2.0 * HOURS) {
+        timeline.bin = Some(BIN);
+    }
     let mut remarks = vec![format!(
         "the workload has no `[timeline]`: requests come over {} h, {:.3} a second in the mean of a day, {PEAK_TO_TROUGH} times as many at 15:00 as at 3:00 (as measured of deepseek-r1, ServeGen); answers take as long as at hosted providers; no rate limits, no errors but those of incidents, and no SLO, so that every served request is within it",
         arguments.hours.unwrap_or(HOURS),

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::inputs::{DATA_BYTES_MAX, Reader, is_workload_file};
+use super::inputs::{DATA_BYTES_MAX, Reader, is_workload_file, shown};
 use super::screen::Screen;
 use crate::catalogue::Catalogue;
-use crate::source::{Document, SourceFile};
+use crate::source::{Document, Location, SourceFile};
 use crate::timeline::{self, Names, Timeline};
 use crate::units::{Duration, Instant};
 use crate::workload::{Domain, DrawKey, Workload};
@@ -42,7 +42,26 @@ impl Reader {
                 bytes
             }
         };
-        draft.build(trace.as_deref(), &mut self.found)
+        let before = self.found.0.len();
+        let read = draft.trace_path().map(|written| {
+            let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+            (written.value.clone(), shown(&folder.join(&written.value)))
+        });
+        let timeline = draft.build(trace.as_deref(), &mut self.found);
+        if let Some((written, read)) = read {
+            // The file names its trace from where it stands itself; the user stands elsewhere.
+            for one in &mut self.found.0[before..] {
+                match &mut one.location {
+                    Some(Location::Line { path, .. } | Location::File { path })
+                        if *path == written =>
+                    {
+                        path.clone_from(&read);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        timeline
     }
 }
 

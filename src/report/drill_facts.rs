@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::drill::{Day, Drill, DrillRow, HARMS, MEASURES, Measure, RouteRow};
 use super::drill_incidents::{Occasion, Recovery};
-use super::drill_words::{dimension_key, effect_key, reason_key, reason_kind};
+use super::drill_words::{effect_key, reason_key, reason_kind};
 use crate::router::{BreakerChange, FaultKind};
 use crate::sim::{Change, Counts, Lost, Reason, RouteBin};
 use crate::stats::Estimate;
@@ -89,10 +89,9 @@ impl Drill {
 
     fn lost(&self, lost: &Lost) -> Value {
         let (limit, what) = match lost.reason {
-            Reason::Saturated(index, what) => (
-                self.limits.get(usize::from(index)),
-                Some(dimension_key(what)),
-            ),
+            Reason::Saturated(index, what) => {
+                (self.limits.get(usize::from(index)), Some(what.short()))
+            }
             _ => (None, None),
         };
         json!({
@@ -114,12 +113,7 @@ impl Drill {
             .collect();
         let refused: Map<String, Value> = Dimension::ALL
             .into_iter()
-            .map(|what| {
-                (
-                    dimension_key(what).to_owned(),
-                    json!(sum.refused[what as usize]),
-                )
-            })
+            .map(|what| (what.short().to_owned(), json!(sum.refused[what as usize])))
             .collect();
         let quantile = |share| sum.ttft.quantile(share).map(Duration::as_secs_f64);
         json!({

@@ -43,7 +43,7 @@ const NAMED_MAX: usize = 3;
 // differ in lightness as well.
 const WITHIN: RGBColor = RGBColor(0, 114, 178);
 const CALM: RGBColor = RGBColor(0, 158, 115);
-const LOAD: RGBColor = RGBColor(150, 150, 150);
+const LOAD: RGBColor = RGBColor(190, 190, 190);
 const ANSWERED: RGBColor = RGBColor(86, 180, 233);
 const REFUSED: RGBColor = RGBColor(240, 200, 40);
 const FAILED: RGBColor = RGBColor(213, 94, 0);
@@ -185,9 +185,9 @@ impl<'d> Picture<'d> {
     fn draw<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
         area.fill(&WHITE)?;
         self.titles(area)?;
-        self.shades(area)?;
         self.time_grid(area)?;
         self.arrivals(area)?;
+        self.shades(area)?;
         self.shares(area)?;
         for (place, route) in self.strips.iter().enumerate() {
             self.strip(area, STRIPS + place as i32 * STEP, *route)?;
@@ -281,7 +281,7 @@ impl<'d> Picture<'d> {
     }
 
     fn shades<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
-        let style = SHADE.mix(0.22);
+        let style = SHADE.mix(0.25);
         for one in &self.drill.occasions {
             let (left, right) = self.span(one.from, one.until);
             for (top, bottom) in [ARRIVALS, SHARES] {

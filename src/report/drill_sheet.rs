@@ -10,6 +10,7 @@ use super::{FileDigest, Manifest};
 use crate::router::FaultKind;
 use crate::sim::Passage;
 use crate::stats::Estimate;
+use crate::timeline::Dimension;
 use crate::units::{Duration, Instant};
 
 /// Most lines of a table of incidents, and of one of unserved requests.
@@ -166,18 +167,19 @@ impl Drill {
         } else {
             ""
         };
-        let within = if self.has_slo() {
-            "within the SLO"
-        } else {
-            "within the SLO (none)"
-        };
+        // Without an SLO everything that is served is within it.
+        let names = [
+            ("available", "availability"),
+            ("within the SLO", "slo_attainment"),
+            ("goodput, 1/s", "goodput_per_s"),
+        ];
+        let names: Vec<(&str, &str)> = names
+            .into_iter()
+            .filter(|(_, name)| self.has_slo() || *name != "slo_attainment")
+            .collect();
         self.days(
             format!("Served, {}{calm}", self.workload.evidence_word()),
-            &[
-                ("available", "availability"),
-                (within, "slo_attainment"),
-                ("goodput, 1/s", "goodput_per_s"),
-            ],
+            &names,
         )
     }
 
@@ -218,7 +220,9 @@ impl Drill {
                 label = true;
             }
             let mut cells = vec![row.policy.clone()];
-            cells.extend(row.harms.iter().map(|share| {
+            // Without an SLO harmed is lost.
+            let shown = row.harms.iter().skip(usize::from(!self.has_slo()));
+            cells.extend(shown.map(|share| {
                 // Few requests would be rounded away.
                 let requests = share.value.map(|v| v * self.per_replicate(row));
                 let number = requests.map_or_else(|| UNKNOWN.to_owned(), few);
@@ -233,6 +237,7 @@ impl Drill {
             "spoilt (no longer right)",
         ];
         debug_assert_eq!(words.len(), HARMS.len());
+        let words = words.into_iter().skip(usize::from(!self.has_slo()));
         titles.extend(words.map(|title| (title, true)));
         Block {
             heading: "What the incidents did, against the calm day: share of all requests, and how many a run"
@@ -365,17 +370,17 @@ impl Drill {
             .into_iter()
             .filter(|kind| routes().any(|(_, route)| route.sum.faults[*kind as usize] > 0))
             .collect();
-        let dimensions: Vec<usize> = (0..4)
-            .filter(|index| routes().any(|(_, route)| route.sum.refused[*index] > 0))
+        let dimensions: Vec<Dimension> = Dimension::ALL
+            .into_iter()
+            .filter(|what| routes().any(|(_, route)| route.sum.refused[*what as usize] > 0))
             .collect();
         let names = kinds.iter().map(|one| kind(*one));
-        let limits = ["rpm", "input tpm", "output tpm", "tpm"];
         let mut titles = vec!["policy".to_owned(), "route".to_owned(), "failed".to_owned()];
         titles.extend(names);
         titles.extend(
             dimensions
                 .iter()
-                .map(|index| format!("by limit, {}", limits[*index])),
+                .map(|what| format!("by limit, {}", what.short())),
         );
         titles.extend(["by incident", "caller hung up", "mid-stream"].map(str::to_owned));
         let titles: Vec<(&str, bool)> = titles
@@ -399,7 +404,7 @@ impl Drill {
                 cells.extend(
                     dimensions
                         .iter()
-                        .map(|index| self.mean(sum.refused[*index])),
+                        .map(|what| self.mean(sum.refused[*what as usize])),
                 );
                 cells.extend([sum.by_incident, sum.hung_up, sum.cut].map(|n| self.mean(n)));
                 cells
@@ -545,7 +550,7 @@ fn more(rows: &mut Vec<Vec<String>>, all: usize, columns: usize) {
     }
 }
 
-/// A measure of a day, in its form. Latencies stand without their intervals, which are in the JSON.
+/// A measure of a day, in its form. Some stand without their intervals, which are in the JSON.
 fn cell(day: &Day, name: &str) -> String {
     let form = MEASURES
         .iter()
@@ -556,15 +561,26 @@ fn cell(day: &Day, name: &str) -> String {
     };
     match form {
         Form::Share => measured(estimate, 100.0, 2, " %"),
+        // Their intervals would make the lines too long to read.
+        Form::Plain if name == "attempts_per_request" => alone(estimate, 3),
+        Form::Usd if name == "wasted_usd_per_1k" => alone(estimate, 2),
         Form::Usd | Form::Plain => measured(estimate, 1.0, 2, ""),
-        Form::Seconds => estimate
-            .value
-            .map_or_else(|| UNKNOWN.to_owned(), |secs| decimal(secs, 2)),
+        Form::Seconds => alone(estimate, 2),
     }
+}
+
+/// A value without its interval.
+fn alone(estimate: &Estimate, decimals: usize) -> String {
+    estimate
+        .value
+        .map_or_else(|| UNKNOWN.to_owned(), |value| decimal(value, decimals))
 }
 
 /// How long recovery took.
 pub(super) fn recovery_in_words(recovery: &Recovery) -> String {
+    if recovery.harmed.value == Some(0.0) {
+        return "no harm".to_owned();
+    }
     let missing = recovery.times.iter().filter(|time| time.is_none()).count();
     match (missing, recovery.times.len()) {
         (0, _) => recovery.mean_s.value.map_or_else(

@@ -6,6 +6,7 @@ use super::drill_words::{clock, length};
 use super::format::{decimal, percent_exact, usd_value};
 use super::notes::listed;
 use crate::sim::{Lost, Reason};
+use crate::timeline::Effect;
 
 /// Policies that the summary compares.
 const NAMED_MAX: usize = 4;
@@ -22,24 +23,34 @@ impl Drill {
         } else {
             "availability"
         };
-        let known = |row: &DrillRow| row.drill.value(measure).unwrap_or(-1.0);
-        // The first of equals stands first.
-        shown.sort_by(|a, b| known(b).total_cmp(&known(a)));
+        // As it is printed: of equals the cheapest stands first.
+        let known = |row: &DrillRow| {
+            let share = row.drill.value(measure);
+            share.map_or(-1.0, |share| (share * 1e4).round())
+        };
+        let cost = |row: &DrillRow| row.drill.value("usd_per_1k").unwrap_or(f64::INFINITY);
+        shown.sort_by(|a, b| {
+            let better = known(b).total_cmp(&known(a));
+            better.then(cost(a).total_cmp(&cost(b)))
+        });
         let best = shown[0];
+        let equals = shown.iter().filter(|row| known(row) == known(best)).count();
         let kept = if self.has_slo() {
             "requests within the SLO"
         } else {
             "requests served"
         };
-        let several = if shown.len() > 1 {
-            format!("keeps the most {kept}")
-        } else {
-            format!("has these {kept}")
+        let who = match (equals, shown.len()) {
+            (_, 1) => format!("`{}` keeps this share of {kept}", best.policy),
+            (1, _) => format!("`{}` keeps the most {kept}", best.policy),
+            (n, _) => format!(
+                "`{}` is the cheapest of the {n} policies that keep the most {kept}",
+                best.policy
+            ),
         };
+        let occasion = self.occasion();
         let mut sentences = vec![format!(
-            "{}`{}` {several}: {}.",
-            self.occasion(),
-            best.policy,
+            "{occasion}{who}: {}.",
             self.standing(best, measure)
         )];
         let rest: Vec<String> = shown
@@ -70,12 +81,22 @@ impl Drill {
         let names: Vec<&str> = self.occasions.iter().map(|one| one.name.as_str()).collect();
         match self.occasions.as_slice() {
             [] => String::new(),
-            [one] => format!(
-                "With `{}` in trouble from {} for {}, ",
-                one.name,
-                clock(one.from),
-                length(one.until.since(one.from))
-            ),
+            [one] => {
+                let how = match one.effect {
+                    Effect::Fail { share, .. } | Effect::Cut { share } if share.get() < 1.0 => {
+                        "fails in part".to_owned()
+                    }
+                    Effect::Fail { .. } => "fails".to_owned(),
+                    Effect::Slow { factor } => format!("is {factor} times as slow"),
+                    Effect::Cut { .. } => "breaks off every answer".to_owned(),
+                };
+                format!(
+                    "When `{}` {how} at {} for {}, ",
+                    one.name,
+                    clock(one.from),
+                    length(one.until.since(one.from))
+                )
+            }
             several => {
                 let mut distinct: Vec<&str> = Vec::new();
                 for name in names {

@@ -8,26 +8,6 @@ use crate::sim::Reason;
 use crate::timeline::{Dimension, Effect};
 use crate::units::{Duration, Instant};
 
-/// What a limit counts.
-pub(super) const fn dimension(dimension: Dimension) -> &'static str {
-    match dimension {
-        Dimension::Requests => "requests per minute",
-        Dimension::InputTokens => "input tokens per minute",
-        Dimension::OutputTokens => "output tokens per minute",
-        Dimension::Tokens => "tokens per minute",
-    }
-}
-
-/// The short name of what a limit counts, as command lines and JSON have it.
-pub(super) const fn dimension_key(dimension: Dimension) -> &'static str {
-    match dimension {
-        Dimension::Requests => "rpm",
-        Dimension::InputTokens => "itpm",
-        Dimension::OutputTokens => "otpm",
-        Dimension::Tokens => "tpm",
-    }
-}
-
 /// A kind of failure in words.
 pub(super) fn kind(kind: FaultKind) -> String {
     kind.name().replace('_', " ")
@@ -109,7 +89,7 @@ fn limit(limit: &LimitName, what: Dimension) -> String {
         format!(" of limit `{}`", limit.name)
     };
     let routes = listed(limit.routes.iter().map(String::as_str));
-    format!("`{routes}`: {}{of}", dimension(what))
+    format!("`{routes}`: {} per minute{of}", what.words())
 }
 
 impl Drill {
@@ -120,7 +100,7 @@ impl Drill {
             Reason::NoCapableRoute => "no route of the plan can take it".to_owned(),
             Reason::Saturated(index, what) => match self.limits.get(usize::from(index)) {
                 Some(one) => format!("{} used up", limit(one, what)),
-                None => format!("{} used up", dimension(what)),
+                None => format!("{} per minute used up", what.words()),
             },
             Reason::Unavailable => "every route behind an open breaker or paused".to_owned(),
             Reason::Exhausted(how) => format!("every route failed, the last: {}", kind(how)),
