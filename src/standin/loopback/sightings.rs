@@ -53,6 +53,8 @@ pub(super) struct Sighting<'a> {
     pub(super) number: Option<(u64, u8)>,
     pub(super) status: u16,
     pub(super) act: Option<&'a Act>,
+    /// What the timeline made of it: `ok`, or a kind of failure.
+    pub(super) acted: Option<&'static str>,
 }
 
 /// Where they are written.
@@ -138,6 +140,9 @@ fn line(sighting: &Sighting<'_>, bodies: bool) -> Value {
     }
     line["status"] = sighting.status.into();
     line["fault"] = sighting.act.map(name).into();
+    if let Some(acted) = sighting.acted {
+        line["acted"] = acted.into();
+    }
     line
 }
 
@@ -187,6 +192,7 @@ mod tests {
             number: Some((3, 1)),
             status: 200,
             act: Some(&Act::KeepAlivesOnly),
+            acted: None,
         };
         let quiet = line(&sighting, false);
         assert!(!quiet.to_string().contains("SECRET"), "{quiet}");
