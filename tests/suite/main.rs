@@ -48,6 +48,8 @@ mod sweep;
 mod sweep_documents;
 mod tidy;
 mod timeline_equality;
+#[cfg(feature = "live")]
+mod timeline_live;
 mod timeline_storm;
 mod verifiers;
 mod wire_captured;
