@@ -16,7 +16,7 @@ use crate::verify::Commands;
 use crate::workload::{self, Workload};
 
 /// Largest data file that is read, in bytes.
-const DATA_BYTES_MAX: u64 = 8 << 30;
+pub(super) const DATA_BYTES_MAX: u64 = 8 << 30;
 /// Most policy files of one experiment.
 const POLICIES_MAX: usize = 256;
 
