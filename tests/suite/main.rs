@@ -53,6 +53,8 @@ mod timeline_equality;
 mod timeline_faults;
 mod timeline_incidents;
 mod timeline_limits;
+#[cfg(feature = "live")]
+mod timeline_live;
 mod timeline_outages;
 mod timeline_saturation;
 mod timeline_scripts;

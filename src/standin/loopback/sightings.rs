@@ -65,6 +65,8 @@ pub(super) struct Sighting<'a> {
     pub(super) refused: Option<FaultKind>,
     /// The answer's headers.
     pub(super) answered: &'a Headers,
+    /// What the timeline made of it: `ok`, or a kind of failure.
+    pub(super) acted: Option<&'static str>,
 }
 
 /// Where they are written.
@@ -152,7 +154,9 @@ fn line(sighting: &Sighting<'_>, bodies: bool) -> Value {
     line["fault"] = sighting.act.map(name).into();
     let kind = match sighting.act {
         Some(Act::Kind { kind, .. } | Act::ErrorFrame { kind, .. }) => Some(*kind),
-        _ => sighting.refused,
+        _ => sighting
+            .refused
+            .or_else(|| sighting.acted.and_then(FaultKind::from_name)),
     };
     line["kind"] = kind.map(FaultKind::name).into();
     let hints: serde_json::Map<String, Value> = HINTS
@@ -166,6 +170,9 @@ fn line(sighting: &Sighting<'_>, bodies: bool) -> Value {
         .collect();
     if !hints.is_empty() {
         line["answer_headers"] = hints.into();
+    }
+    if let Some(acted) = sighting.acted {
+        line["acted"] = acted.into();
     }
     line
 }
@@ -247,6 +254,7 @@ mod tests {
             act: Some(&Act::KeepAlivesOnly),
             refused: None,
             answered: &Headers::from_iter([("set-cookie", "SECRET"), ("retry-after", "2")]),
+            acted: None,
         };
         let quiet = line(&sighting, false);
         assert!(!quiet.to_string().contains("SECRET"), "{quiet}");
