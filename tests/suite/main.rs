@@ -31,6 +31,7 @@ mod router_properties;
 mod router_reference;
 mod router_scenarios;
 mod router_world;
+mod seen;
 #[cfg(feature = "live")]
 mod serve_command;
 #[cfg(feature = "live")]
