@@ -6,6 +6,9 @@
 mod call;
 mod check;
 mod compare;
+mod drill;
+mod drill_seen;
+mod drill_world;
 mod explain;
 mod inputs;
 mod numbers;
@@ -18,6 +21,7 @@ mod size_canary;
 mod size_eval;
 mod size_shadow;
 mod sweep;
+mod timeline;
 mod watched;
 
 use std::ffi::OsString;
@@ -78,6 +82,8 @@ enum Command {
     Size(size::Arguments),
     /// Vary one or two parameters over a range: cost and accuracy of every point, and the Pareto front.
     Sweep(Box<sweep::Arguments>),
+    /// What happens to the traffic when a provider fails: the same day with and without the incident.
+    Drill(Box<drill::Arguments>),
     /// Say why one request goes where it goes under each policy, step by step.
     Explain(explain::Arguments),
     /// Ask one question through a policy, live, and show every attempt it took.
@@ -119,6 +125,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Command::Size(command) => size::run(&command, &arguments, &screen),
         Command::Check(command) => check::run(&command, &screen),
         Command::Sweep(command) => sweep::run(&command, &arguments, &screen),
+        Command::Drill(command) => drill::run(&command, &arguments, &screen),
         Command::Explain(command) => explain::run(&command, &screen),
         #[cfg(feature = "live")]
         Command::Call(command) => call::run(&command, &screen),

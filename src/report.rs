@@ -10,6 +10,13 @@
 
 mod compare;
 mod csv;
+mod drill;
+mod drill_facts;
+mod drill_incidents;
+mod drill_plot;
+mod drill_sheet;
+mod drill_summary;
+mod drill_words;
 mod format;
 mod json;
 mod layout;
@@ -23,6 +30,7 @@ mod require;
 mod rollouts;
 mod rows;
 mod sample;
+mod seen;
 mod shadow;
 mod sheet;
 mod size_canary;
@@ -35,11 +43,13 @@ mod sweep_sheet;
 mod table;
 
 pub use compare::{Bootstrapped, Paired};
+pub use drill::{Drill, DrillOptions, drill};
 pub use manifest::{FileDigest, Manifest, sha256_hex};
 pub use metrics::{METRICS, Metric, Unit};
 pub use require::{Judgement, Measure, Outcome, Requirement};
 pub use rollouts::Rollouts;
 pub use rows::{Known, Mix, Row};
+pub use seen::seen;
 pub use shadow::Shadow;
 pub use sheet::{SHEET_FORMATS, Sheet};
 pub use size_canary::size_canary;

@@ -88,6 +88,8 @@ pub struct Contestant {
     pub passages: Vec<Passage>,
     /// The same on a calm day, if there was one.
     pub calm: Vec<Passage>,
+    /// One tally per replicate of the calm day, if there was one and it sends anything.
+    pub calm_tallies: Vec<Tally>,
     /// What became of the candidate in each replicate, if the policy lets one in step by step.
     pub rollouts: Vec<Rollout>,
     /// `pairs[b][r]`: against `Results::baselines[b]`, in replicate r.

@@ -21,7 +21,9 @@ mod servers;
 mod spec;
 mod target;
 
-pub use arrivals::{Arrival, Arrivals, Arriving};
+pub use arrivals::{
+    Arrival, Arrivals, Arriving, PEAK_TO_TROUGH_MAX, RATE_MAX_PER_S, RATE_MIN_PER_S,
+};
 pub use bucket::Bucket;
 pub use chance::Chances;
 pub use drift::{Drift, Drifts};

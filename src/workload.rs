@@ -21,7 +21,7 @@ mod recorded_spec;
 mod spec;
 mod synthetic;
 mod synthetic_spec;
-mod unpack;
+pub(crate) mod unpack;
 
 pub use population::{Cascade, Expected, Population, RoutePopulation, TaskPopulation, Terms};
 pub use spec::{WorkloadSpec, bare, parse};

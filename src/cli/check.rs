@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Exit;
-use super::inputs::{Reader, policy_files};
+use super::inputs::{ROUTES, Reader, policy_files};
 use super::screen::Screen;
 use crate::catalogue::{Catalogue, PRICE_AGE_DAYS_MAX};
 use crate::policy::PolicyFile;
@@ -59,14 +59,8 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
             }
             Some(What::Policy) => {
                 counts[1] += 1;
-                let routes = arguments.routes.clone().unwrap_or_else(|| {
-                    // Policies may stand in folders below their catalogue.
-                    path.ancestors()
-                        .skip(1)
-                        .map(|folder| folder.join("routes.toml"))
-                        .find(|beside| beside.is_file())
-                        .unwrap_or_else(|| PathBuf::from("policies/routes.toml"))
-                });
+                let routes = arguments.routes.clone();
+                let routes = routes.unwrap_or_else(|| routes_near(path));
                 let index = catalogue(&mut reader, &mut catalogues, &routes);
                 policies.extend(
                     reader.policies(std::slice::from_ref(path), catalogues[index].1.as_ref()),
@@ -74,7 +68,17 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
             }
             Some(What::Workload) => {
                 counts[2] += 1;
-                workloads.extend(reader.workload(path, None));
+                let workload = reader.workload(path, None);
+                if let Some(workload) = workload.as_ref().filter(|_| reader.has_timeline) {
+                    let routes = arguments.routes.clone();
+                    let routes = routes.unwrap_or_else(|| routes_near(path));
+                    let index = catalogue(&mut reader, &mut catalogues, &routes);
+                    if let Some(known) = &catalogues[index].1 {
+                        // What is wrong with it is all that is wanted.
+                        let _ = reader.timeline(path, known, &workload.tenants);
+                    }
+                }
+                workloads.extend(workload);
             }
             Some(What::Faults) => {
                 counts[3] += 1;
@@ -112,6 +116,17 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
         "checked {} and {last}: no errors\n",
         parts.join(", ")
     ))
+}
+
+/// The route catalogue beside a file or above it: policies may stand in folders below their catalogue,
+/// and workloads beside the folder of the policies.
+fn routes_near(path: &Path) -> PathBuf {
+    let folders = || path.ancestors().skip(1);
+    folders()
+        .map(|folder| folder.join("routes.toml"))
+        .chain(folders().map(|folder| folder.join(ROUTES)))
+        .find(|near| near.is_file())
+        .unwrap_or_else(|| PathBuf::from(ROUTES))
 }
 
 /// What the policies mean to do that this workload has too few requests for. Who checks the two together

@@ -8,10 +8,10 @@ use clap::builder::PossibleValuesParser;
 use super::Exit;
 use super::inputs::{self, Inputs};
 use super::screen::Screen;
-use super::{numbers, provenance, watched};
+use super::{numbers, provenance, timeline, watched};
 use crate::policy::Unit;
 use crate::report::{self, Options, Outcome, RENDERERS, Renderer};
-use crate::sim::{self, Experiment, Fidelity, Stage};
+use crate::sim::{self, Experiment, Fidelity, Stage, Timed};
 use crate::source::{Diagnostic, Diagnostics};
 use crate::standin::faults;
 use crate::stats::{RULES, Rule};
@@ -138,7 +138,13 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
             return Exit::BadInput;
         }
     };
-    let requests = arguments.requests.unwrap_or_else(|| inputs.workload.len());
+    let timeline = inputs.timeline.as_ref().filter(|_| stage.is_none());
+    let requests = timeline::requests(arguments.requests, &inputs.workload, timeline);
+    let timed = timeline.map(|timeline| Timed {
+        timeline,
+        calm: false,
+        keep_lines: false,
+    });
     let experiment = Experiment {
         catalogue: &inputs.catalogue,
         workload: &inputs.workload,
@@ -149,7 +155,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         baseline: arguments.baseline.as_deref(),
         controls: true,
         stage: stage.as_ref(),
-        timed: None,
+        timed: timed.as_ref(),
         // The parser admits only these names.
         cluster: CLUSTER_UNITS
             .into_iter()
@@ -198,6 +204,9 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         }
         for remark in &inputs.remarks {
             screen.say(&format!("note: {remark}"));
+        }
+        if inputs.timeline.is_some() && stage.is_some() {
+            screen.say("note: `[timeline]` is left out: with --fidelity or --faults requests come one after the other");
         }
     }
     let findings = match report::findings(
@@ -280,9 +289,11 @@ fn simulate(
     warnings: &mut Diagnostics,
     screen: &Screen,
 ) -> Result<sim::Results, Exit> {
-    let total = experiment
-        .requests
-        .saturating_mul(u64::from(experiment.replicates));
+    let requests = match experiment.timed {
+        Some(timed) => timeline::extent(timed.timeline, experiment.requests, experiment.seed).0,
+        None => experiment.requests,
+    };
+    let total = requests.saturating_mul(u64::from(experiment.replicates));
     watched::run(
         total,
         arguments.threads,

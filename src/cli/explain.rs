@@ -3,6 +3,7 @@
 use super::Exit;
 use super::inputs;
 use super::screen::Screen;
+use super::timeline;
 use crate::sim::{self, Experiment};
 
 #[derive(Debug, clap::Args)]
@@ -38,6 +39,7 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
     match sim::explain(&experiment, &arguments.request, &mut warnings) {
         Ok(stories) => {
             screen.complain(&warnings);
+            timeline::say_unused(inputs.timeline.is_some(), "explain", screen);
             let mut text = String::new();
             for story in stories {
                 text.push_str(&visible(&story.policy));

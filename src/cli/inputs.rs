@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::timeline::has_timeline;
 use crate::catalogue::{self, Catalogue};
 use crate::policy::{self, PolicyFile};
 use crate::report::FileDigest;
@@ -12,6 +13,7 @@ use crate::source::{
     CONFIG_BYTES_MAX, Diagnostic, Diagnostics, Document, Location, SourceFile, describe_list,
     nearest,
 };
+use crate::timeline::Timeline;
 use crate::verify::Commands;
 use crate::workload::{self, Workload};
 
@@ -73,6 +75,8 @@ pub(super) struct Inputs {
     pub(super) catalogue: Catalogue,
     pub(super) workload: Workload,
     pub(super) policies: Vec<PolicyFile>,
+    /// The workload file's `[timeline]`, if it has one.
+    pub(super) timeline: Option<Timeline>,
     pub(super) digests: Vec<FileDigest>,
     /// What the user should know before reading the result.
     pub(super) remarks: Vec<String>,
@@ -85,6 +89,8 @@ pub(super) struct Reader {
     pub(super) found: Diagnostics,
     /// Whether the policies' verifiers may run programs.
     pub(super) commands: Commands,
+    /// Whether the workload file that was read has a `[timeline]`, right or wrong.
+    pub(super) has_timeline: bool,
 }
 
 impl Reader {
@@ -124,6 +130,7 @@ impl Reader {
         }
     }
 
+    /// The bytes of a file of at most `most` bytes.
     pub(super) fn bytes(&mut self, path: &Path, most: u64) -> Option<Vec<u8>> {
         let shown = shown(path);
         let read = || -> std::io::Result<Vec<u8>> {
@@ -146,14 +153,7 @@ impl Reader {
                 Some(bytes)
             }
             Err(error) => {
-                let mut wrong =
-                    Diagnostic::error(format!("cannot read `{shown}`: {}", plain(&error)));
-                if error.kind() == std::io::ErrorKind::NotFound
-                    && let Some(near) = near_file(path)
-                {
-                    wrong = wrong.help(format!("did you mean `{near}`?"));
-                }
-                self.found.push(wrong);
+                self.found.push(unreadable(path, &error));
                 None
             }
         }
@@ -262,6 +262,7 @@ impl Reader {
 
     /// A workload file, or a data file given directly.
     pub(super) fn workload(&mut self, path: &Path, columns: Option<&Path>) -> Option<Workload> {
+        self.has_timeline = false;
         if is_workload_file(path) {
             if columns.is_some() {
                 self.found.push(Diagnostic::error("--columns is for a data file given directly; a workload file has its own `[recorded.columns]`"));
@@ -280,6 +281,7 @@ impl Reader {
 
     /// The workload of a file that stands at `path` and has this text.
     pub(super) fn workload_of(&mut self, path: &Path, file: &Arc<SourceFile>) -> Option<Workload> {
+        self.has_timeline = has_timeline(file);
         let spec = workload::parse(file, &stem(path), &mut self.found)?;
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
         let data = spec
@@ -400,12 +402,21 @@ pub(super) fn read(arguments: &Files) -> Result<(Inputs, Diagnostics), Diagnosti
         let policies = reader.policies(&paths, catalogue.as_ref().or(names_only.as_deref()));
         (catalogue, policies)
     };
+    // Its times name routes and tenants, so that it is read when these are known.
+    let known = catalogue.as_ref().or(names_only.as_deref());
+    let timeline = match (known, &workload) {
+        (Some(catalogue), Some(workload)) => {
+            reader.timeline(&arguments.data, catalogue, &workload.tenants)
+        }
+        _ => None,
+    };
     match (catalogue, workload) {
         (Some(catalogue), Some(workload)) if !reader.found.has_errors() => Ok((
             Inputs {
                 catalogue,
                 workload,
                 policies,
+                timeline,
                 digests: reader.digests,
                 remarks,
             },
@@ -440,6 +451,17 @@ pub(super) fn policy_files(folder: &Path) -> Vec<PathBuf> {
     });
     files.sort();
     files
+}
+
+/// Why a file cannot be read, and perhaps which one was meant.
+pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostic {
+    let wrong = Diagnostic::error(format!("cannot read `{}`: {}", shown(path), plain(error)));
+    match near_file(path) {
+        Some(near) if error.kind() == std::io::ErrorKind::NotFound => {
+            wrong.help(format!("did you mean `{near}`?"))
+        }
+        _ => wrong,
+    }
 }
 
 /// A path as messages and manifests show it: with `/`, and relative if it lies below the current folder.

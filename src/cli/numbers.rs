@@ -1,4 +1,8 @@
-//! Numbers on the command line: what is accepted, and what the refusal says.
+//! Numbers, times and names of plots on the command line: what is accepted, and what the refusal says.
+
+use std::path::PathBuf;
+
+use crate::units::Duration;
 
 /// Most requests of one replicate.
 pub(super) const REQUESTS_MAX: u64 = 1_000_000_000_000;
@@ -41,6 +45,19 @@ pub(super) fn parse_volume(text: &str) -> Result<f64, String> {
     match digits.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number * scale),
         _ => Err("expected a number above 0, such as 6000, 250k or 40M".to_owned()),
+    }
+}
+
+/// The name of a plot.
+pub(super) fn parse_plot(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("svg"))
+    {
+        Ok(path)
+    } else {
+        Err("plots are SVG: expected a name that ends with .svg".to_owned())
     }
 }
 
@@ -114,6 +131,87 @@ pub(super) fn parse_usd(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Longest time on the command line: 366 days.
+const TIME_MAX_S: f64 = 366.0 * 86_400.0;
+
+/// A length of time above zero with its units, such as `45m`, `2h`, `90s` or `1h30m`, up to 366 days.
+pub(super) fn parse_length(text: &str) -> Result<Duration, String> {
+    let wrong = || {
+        "expected a length with its unit, such as 45m, 2h, 90s or 1h30m, at most 366 days"
+            .to_owned()
+    };
+    let (mut seconds, mut rest) = (0.0, text);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
+        let (number, after) = rest.split_at(digits.ok_or_else(wrong)?);
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let unit = after.chars().next().ok_or_else(wrong)?;
+        seconds += number
+            * match unit {
+                's' => 1.0,
+                'm' => 60.0,
+                'h' => 3_600.0,
+                'd' => 86_400.0,
+                _ => return Err(wrong()),
+            };
+        rest = &after[unit.len_utf8()..];
+    }
+    // A microsecond is the shortest time there is.
+    if (1e-6..=TIME_MAX_S).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err(wrong())
+    }
+}
+
+/// When something begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// When most requests come.
+    Peak,
+    /// So long after the beginning of the run.
+    At(Duration),
+}
+
+/// `peak`, a time of the day such as `14:30`, or a length from the beginning such as `2h`.
+pub(super) fn parse_when(text: &str) -> Result<When, String> {
+    let wrong = || {
+        "expected `peak`, a time of the first day such as 14:30, or a time from the beginning of the run such as 90m".to_owned()
+    };
+    if text == "peak" {
+        return Ok(When::Peak);
+    }
+    if let Some((hours, minutes)) = text.split_once(':') {
+        let part = |text: &str, most: u64| {
+            let digits = text.len() <= 2 && text.bytes().all(|b| b.is_ascii_digit());
+            let number = text.parse::<u64>().ok().filter(|_| digits);
+            number.filter(|number| *number <= most).ok_or_else(wrong)
+        };
+        let seconds = part(hours, 23)? * 3_600 + part(minutes, 59)? * 60;
+        return Ok(When::At(Duration::from_secs(seconds)));
+    }
+    if text == "0" {
+        return Ok(When::At(Duration::ZERO));
+    }
+    parse_length(text).map(When::At).map_err(|_| wrong())
+}
+
+/// How many times as long something takes, from 1 to 1000.
+pub(super) fn parse_factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if (1.0..=1_000.0).contains(&factor) => Ok(factor),
+        _ => Err("expected how many times as long it takes, from 1 to 1000".to_owned()),
+    }
+}
+
+/// Hours above 0, up to 366 days.
+pub(super) fn parse_hours_of_run(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(hours) if hours > 0.0 && hours * 3_600.0 <= TIME_MAX_S => Ok(hours),
+        _ => Err("expected hours, above 0 and at most 8784 (366 days)".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +237,36 @@ mod tests {
         );
         for bad in ["1", "-0.1", "nan", "inf", "x", "", "100"] {
             assert!(parse_margin(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        let secs = |secs| Ok(Duration::from_secs(secs));
+        assert_eq!(parse_length("45m"), secs(2_700));
+        assert_eq!(parse_length("1h30m"), secs(5_400));
+        assert_eq!(parse_length("1.5h"), secs(5_400));
+        assert_eq!(parse_length("3600s"), secs(3_600));
+        assert_eq!(parse_when("peak"), Ok(When::Peak));
+        assert_eq!(parse_when("14:30"), secs(52_200).map(When::At));
+        assert_eq!(parse_when("2h"), secs(7_200).map(When::At));
+        assert_eq!(parse_when("0"), Ok(When::At(Duration::ZERO)));
+        for bad in [
+            "", "45", "m", "-1m", "0m", "1x", "1mm", "nan", "infs", "1e9s", "400d", "1.2.3s", "é",
+            "1é",
+        ] {
+            assert!(parse_length(bad).is_err(), "{bad}");
+        }
+        for bad in [
+            "24:00", "1:60", ":", "1:2:3", "-1:00", "+1:00", "noon", "Peak", "001:00",
+        ] {
+            assert!(parse_when(bad).is_err(), "{bad}");
+        }
+        for bad in ["0.5", "nan", "inf", "", "1001"] {
+            assert!(parse_factor(bad).is_err(), "{bad}");
+        }
+        for bad in ["0", "-1", "nan", "8785"] {
+            assert!(parse_hours_of_run(bad).is_err(), "{bad}");
         }
     }
 

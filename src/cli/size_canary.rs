@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 
 use super::screen::Screen;
-use super::{Exit, inputs, numbers, provenance};
+use super::{Exit, inputs, numbers, provenance, timeline};
 use crate::report::{self, SHEET_FORMATS};
 use crate::size::{CanaryPlan, CanaryTruth};
 use crate::source::{Diagnostic, describe_list};
@@ -104,6 +104,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     if arguments.format == FILE {
         return screen.print(&sizing.stanza);
     }
+    timeline::say_unused(reader.has_timeline, "size", screen);
     let manifest = provenance::manifest(&reader.digests, inputs::SEED, command_line);
     match report::size_canary(&sizing).render(&arguments.format, &manifest) {
         Some(text) => screen.print(&text),

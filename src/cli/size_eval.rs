@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 
 use super::screen::Screen;
-use super::{Exit, inputs, numbers, provenance};
+use super::{Exit, inputs, numbers, provenance, timeline};
 use crate::catalogue::Catalogue;
 use crate::policy::Bar;
 use crate::report::{self, SHEET_FORMATS};
@@ -102,6 +102,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     };
     screen.complain(&reader.found);
     let sheet = report::size_eval(&subject, &sizing);
+    timeline::say_unused(reader.has_timeline, "size", screen);
     let manifest = provenance::manifest(&reader.digests, inputs::SEED, command_line);
     match sheet.render(&arguments.format, &manifest) {
         Some(text) => screen.print(&text),

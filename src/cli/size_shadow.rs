@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 
 use super::screen::Screen;
-use super::{Exit, inputs, numbers, provenance, watched};
+use super::{Exit, inputs, numbers, provenance, timeline, watched};
 use crate::catalogue::Catalogue;
 use crate::report::{self, SHEET_FORMATS};
 use crate::size::{
@@ -167,6 +167,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         ..plan.size(asked.truths)
     };
     let sheet = report::size_shadow(&plan, &sizing);
+    timeline::say_unused(reader.has_timeline, "size", screen);
     let manifest = provenance::manifest(&reader.digests, arguments.seed, command_line);
     match sheet.render(&arguments.format, &manifest) {
         Some(text) => screen.print(&text),

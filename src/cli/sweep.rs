@@ -11,7 +11,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::inputs::{self, Reader};
 use super::screen::Screen;
-use super::{Exit, numbers, provenance, watched};
+use super::{Exit, numbers, provenance, timeline, watched};
 use crate::catalogue::{self, Catalogue};
 use crate::policy::{self, PolicyFile};
 use crate::report::{self, Options, SHEET_FORMATS, Sweep, SweepOptions, WorldResults};
@@ -68,7 +68,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = PossibleValuesParser::new(SHEET_FORMATS))]
     format: String,
     /// Draw cost against accuracy into this file (SVG).
-    #[arg(long, value_name = "FILE", value_parser = parse_plot)]
+    #[arg(long, value_name = "FILE", value_parser = numbers::parse_plot)]
     plot: Option<PathBuf>,
     /// Also write all formats, the plot and a manifest to this folder.
     #[arg(long, value_name = "DIR")]
@@ -76,18 +76,6 @@ pub(super) struct Arguments {
     /// No progress bar and no remarks.
     #[arg(short, long)]
     quiet: bool,
-}
-
-fn parse_plot(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    if path
-        .extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("svg"))
-    {
-        Ok(path)
-    } else {
-        Err("plots are SVG: expected a name that ends with .svg".to_owned())
-    }
 }
 
 pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Screen) -> Exit {
@@ -118,6 +106,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     };
     if !arguments.quiet {
         screen.complain(&bench.warnings);
+        timeline::say_unused(bench.reader.has_timeline, "sweep", screen);
     }
     let sweep = match report::sweep(&bench.grid, &bench.name, &measured, &plan.options) {
         Ok(sweep) => sweep,

@@ -97,6 +97,14 @@ fn with_interval(
     )
 }
 
+/// A value times `factor` with its interval, or alone where there is none: `98.12 % [98.05, 98.20]`.
+pub(super) fn measured(estimate: &Estimate, factor: f64, least: usize, suffix: &str) -> String {
+    match (estimate.value, estimate.limits()) {
+        (Some(value), None) => format!("{}{suffix}", decimal(value * factor, least)),
+        _ => with_interval(estimate, factor, least, suffix, decimal),
+    }
+}
+
 /// A share with its interval: `90.1 % [89.3, 90.8]`.
 pub(super) fn share(estimate: &Estimate) -> String {
     with_interval(estimate, 100.0, 1, " %", decimal)

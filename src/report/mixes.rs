@@ -79,6 +79,16 @@ pub(super) fn mixes(
             },
             |recipe| mixed_row(&name, kind, &recipe, total, results.routes.len(), pooling),
         );
+        // The formulas below take requests for independent, and on a timeline they are not.
+        if results.timetable.is_some() && mix.unavailable.is_none() {
+            for estimate in mix.metrics.iter_mut().chain(&mut mix.final_share) {
+                (estimate.low, estimate.high) = (None, None);
+            }
+            mix.notes.push(
+                "mixes have no intervals on a timeline: they are computed as if requests were independent"
+                    .to_owned(),
+            );
+        }
         let accuracy = |row: &Row| {
             row.metric("accuracy")
                 .cloned()

@@ -89,6 +89,12 @@ pub(super) fn of_row(contestant: &Contestant, total: &Tally, pooling: &Pooling) 
             "one draw per {unit}: intervals hold for this one draw, use more replicates to include its spread"
         ));
     }
+    if once && !contestant.passages.is_empty() {
+        notes.push(
+            "one run on the timeline: intervals take its requests for independent, which they are not (they share outages, breakers and limits), and are too narrow; use more replicates to include its spread"
+                .to_owned(),
+        );
+    }
     if let Some(rollouts) = Rollouts::of(contestant, pooling) {
         notes.extend(rollout_notes(&rollouts, pooling));
     }

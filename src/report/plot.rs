@@ -8,8 +8,8 @@
 //! Axes and labels are laid out here, in whole pixels, and plotters writes the SVG: no font is looked up
 //! and nothing depends on the machine. Text from outside is made visible here and escaped there.
 
-mod axis;
-mod labels;
+pub(super) mod axis;
+pub(super) mod labels;
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -40,7 +40,7 @@ const FONT: f64 = 1.24;
 
 /// Colours that colour-blind readers tell apart (M. Okabe, K. Ito, *Color Universal Design*, 2008), in
 /// an order that begins with the strongest.
-const FEW: [RGBColor; 7] = [
+pub(super) const FEW: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -55,12 +55,13 @@ const MANY: [RGBColor; 3] = [
     RGBColor(33, 145, 140),
     RGBColor(220, 170, 20),
 ];
-const INK: RGBColor = RGBColor(40, 40, 40);
-const REFERENCE: RGBColor = RGBColor(110, 110, 110);
-const GRID: RGBColor = RGBColor(228, 228, 228);
+pub(super) const INK: RGBColor = RGBColor(40, 40, 40);
+pub(super) const REFERENCE: RGBColor = RGBColor(110, 110, 110);
+pub(super) const GRID: RGBColor = RGBColor(228, 228, 228);
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+pub(super) type Drawn<'a> =
+    Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
 impl Sweep {
     /// The sweep as an SVG document.
@@ -425,7 +426,7 @@ fn beyond<'a>(area: &Area<'a>, outside: &[&Standing]) -> Drawn<'a> {
 }
 
 /// A text from outside, short enough and harmless.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     let text = visible(text);
     if text.chars().count() <= CHARS_MAX {
         return text;
@@ -433,7 +434,7 @@ fn short(text: &str) -> String {
     text.chars().take(CHARS_MAX - 1).chain(['…']).collect()
 }
 
-fn write<'a>(
+pub(super) fn write<'a>(
     area: &Area<'a>,
     text: &str,
     at: (i32, i32),

@@ -16,6 +16,9 @@
 //!     freedom, because R is small, and limits are combined by square-and-add. Draws that are already in
 //!     the spread over rows count twice: conservative.
 //!   * With a single replicate the interval holds for that one draw only, and a note says so.
+//! * Requests that share a clock (`[timeline]`) depend on each other whatever the policy is: one outage,
+//!   one open breaker, one empty bucket meets all who come then. They are treated as if the policy drew
+//!   once.
 
 use crate::sim::Contestant;
 use crate::stats::{
@@ -123,10 +126,14 @@ impl Point {
     }
 }
 
-/// Whether many requests of a replicate depend on few draws of the contestant, or on one moment at which
-/// a candidate was let in or withdrawn.
+/// Whether many requests of a replicate depend on few draws of the contestant, on one moment at which
+/// a candidate was let in or withdrawn, or on each other: on a timeline they share breakers, limits and
+/// queues.
 pub(super) fn draws_once(contestant: &Contestant) -> bool {
-    contestant.trained || contestant.sticks_to.is_some() || !contestant.rollouts.is_empty()
+    contestant.trained
+        || contestant.sticks_to.is_some()
+        || !contestant.rollouts.is_empty()
+        || !contestant.passages.is_empty()
 }
 
 /// How the replicates of an experiment relate.

@@ -166,6 +166,7 @@ impl Field {
                 traces: Vec::new(),
                 passages: Vec::new(),
                 calm: Vec::new(),
+                calm_tallies: Vec::new(),
                 rollouts: Vec::new(),
                 pairs: vec![Vec::new(); baselines],
                 clusters: Vec::new(),

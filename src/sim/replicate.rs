@@ -13,6 +13,7 @@ use super::stage::Trace;
 use super::timeline::Passage;
 use super::{CHUNK, Experiment, Results, Stopped, stage, timeline};
 use crate::policy::Rollout;
+use crate::stats::Tally;
 use crate::timeline::Incident;
 use crate::workload::{Domain, DrawKey};
 
@@ -36,6 +37,7 @@ pub(super) struct Ran {
     rollouts: Vec<Option<Rollout>>,
     passages: Vec<Option<Passage>>,
     calm: Vec<Option<Passage>>,
+    calm_tallies: Vec<Option<Tally>>,
     incidents: Vec<Incident>,
     requests: u64,
 }
@@ -55,6 +57,7 @@ impl Runner<'_> {
             rollouts: Vec::new(),
             passages: Vec::new(),
             calm: Vec::new(),
+            calm_tallies: Vec::new(),
             incidents: Vec::new(),
             requests: self.requests,
         };
@@ -85,6 +88,7 @@ impl Runner<'_> {
             ran.traces = played.traces;
             ran.passages = played.passages;
             ran.calm = played.calm;
+            ran.calm_tallies = played.calm_tallies;
             ran.incidents = played.incidents;
             ran.requests = played.requests;
         } else {
@@ -127,6 +131,9 @@ impl Ran {
         }
         for (contestant, passage) in results.contestants.iter_mut().zip(self.calm) {
             contestant.calm.extend(passage);
+        }
+        for (contestant, tally) in results.contestants.iter_mut().zip(self.calm_tallies) {
+            contestant.calm_tallies.extend(tally);
         }
         if let Some(timetable) = &mut results.timetable {
             if timetable.incidents.is_empty() {

@@ -12,6 +12,7 @@
 mod cell;
 mod chapter;
 mod passage;
+mod queue;
 mod watch;
 
 pub use passage::{
@@ -28,6 +29,7 @@ use super::contestants::{Field, Runner};
 use super::episode::{self, Sums, World};
 use super::stage::{Trace, Tracer};
 use super::tallying::{self, Column};
+use crate::stats::Tally;
 use crate::timeline::{Drifts, Providers, Timeline};
 use crate::units::{Duration, Instant, name_key};
 use crate::workload::DrawKey;
@@ -95,6 +97,7 @@ pub(super) struct Played {
     /// By contestant; none for those who send nothing.
     pub(super) passages: Vec<Option<Passage>>,
     pub(super) calm: Vec<Option<Passage>>,
+    pub(super) calm_tallies: Vec<Option<Tally>>,
     pub(super) traces: Vec<Option<Trace>>,
     pub(super) incidents: Vec<crate::timeline::Incident>,
 }
@@ -221,6 +224,7 @@ pub(super) fn run_field(
         is_oracle,
         columns: (0..players.len()).map(|_| Column::default()).collect(),
         sums: Sums::new(world, players.len(), baselines.len()),
+        calm: Sums::new(world, players.len(), 0).tallies,
     };
     let mut reader = Reader {
         timeline,
@@ -257,18 +261,21 @@ pub(super) fn run_field(
         requests: reader.next,
         passages: Vec::new(),
         calm: Vec::new(),
+        calm_tallies: Vec::new(),
         traces: Vec::new(),
         incidents,
     };
     let runners = field.runners_mut();
-    for ((player, runner), tally) in players
+    for (((player, runner), tally), mut calm_tally) in players
         .into_iter()
         .zip(runners)
         .zip(&mut played.sums.tallies)
+        .zip(books.calm)
     {
         let Some(player) = player else {
             played.passages.push(None);
             played.calm.push(None);
+            played.calm_tallies.push(None);
             played.traces.push(None);
             continue;
         };
@@ -276,9 +283,12 @@ pub(super) fn run_field(
         tally.merge(&finished.tally);
         played.passages.push(Some(finished.passage));
         played.traces.push(finished.tracer.map(Tracer::finish));
-        played
-            .calm
-            .push(player.calm.map(|calm| calm.finish(span).passage));
+        let calm = player.calm.map(|calm| calm.finish(span));
+        played.calm_tallies.push(calm.as_ref().map(|calm| {
+            calm_tally.merge(&calm.tally);
+            calm_tally
+        }));
+        played.calm.push(calm.map(|calm| calm.passage));
         *runner = Runner::Policy {
             per_fold: finished.per_fold,
             verifiers: finished.verifiers,
@@ -349,6 +359,8 @@ struct Books<'a> {
     is_oracle: Vec<bool>,
     columns: Vec<Column>,
     sums: Sums,
+    /// By contestant, on the calm day.
+    calm: Vec<Tally>,
 }
 
 impl Books<'_> {
@@ -393,6 +405,9 @@ impl Books<'_> {
                         .flat_map(|ended| ended.outcomes.iter().copied()),
                 );
                 tallying::add(tally, outcomes);
+                if let Some(ended) = player.calm.as_ref().and_then(Cell::front) {
+                    tallying::add(&mut self.calm[index], &ended.outcomes);
+                }
                 player.add_harm(chapter);
             } else if self.is_oracle[index] {
                 episode::oracle(self.world, &chapter.outcomes, &chapter.asks(), outcomes);

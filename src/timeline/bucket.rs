@@ -107,9 +107,15 @@ impl Bucket {
     pub fn take(&mut self, tokens: u64, now: Instant) -> bool {
         let there = self.has(tokens, now);
         if there {
-            self.level -= u128::from(tokens) * UNITS;
+            self.spend(tokens);
         }
         there
+    }
+
+    /// Takes what [`Bucket::has`] has just found there.
+    #[inline(always)]
+    pub(super) fn spend(&mut self, tokens: u64) {
+        self.level = self.level.saturating_sub(u128::from(tokens) * UNITS);
     }
 
     /// Takes up to `tokens`: as much as is there, broken parts included.
@@ -142,6 +148,16 @@ mod tests {
         std::time::Duration::from_micros(micros)
     }
 
+    /// How long until the next take.
+    #[derive(Clone, Copy, Debug)]
+    enum Gap {
+        Micros(u64),
+        /// As long as the bucket says,
+        UntilThere,
+        /// and a microsecond less.
+        JustBefore,
+    }
+
     /// Runs the same takes through a bucket and through `governor`, and returns how many were granted
     /// by both before the first one on which they differ, with the bucket's wait there.
     ///
@@ -153,7 +169,7 @@ mod tests {
     fn compare(
         per_min: u32,
         burst: u32,
-        steps: &[(u64, u32)],
+        steps: &[(Gap, u32)],
     ) -> Result<(u64, Option<Option<Duration>>), TestCaseError> {
         let clock = FakeRelativeClock::default();
         let rate = NonZeroU32::new(per_min).unwrap();
@@ -162,7 +178,13 @@ mod tests {
         let mut bucket = Bucket::new(u64::from(per_min), u64::from(burst));
         let mut now = Instant::ZERO;
         let mut granted = 0;
-        for &(gap_us, cells) in steps {
+        for &(gap, cells) in steps {
+            let wait = bucket.wait(u64::from(cells), now).map_or(0, |wait| wait.0);
+            let gap_us = match gap {
+                Gap::Micros(gap_us) => gap_us,
+                Gap::UntilThere => wait,
+                Gap::JustBefore => wait.saturating_sub(1),
+            };
             clock.advance(real(gap_us));
             now = now.after(Duration(gap_us));
             let wait = bucket.wait(u64::from(cells), now);
@@ -193,12 +215,13 @@ mod tests {
         Ok((granted, None))
     }
 
-    fn steps() -> impl Strategy<Value = Vec<(u64, u32)>> {
+    fn steps() -> impl Strategy<Value = Vec<(Gap, u32)>> {
         let gap = prop_oneof![
-            Just(0_u64),
-            1..2_000_u64,
-            1..2_000_000_u64,
-            1..200_000_000_u64
+            Just(Gap::Micros(0)),
+            (1..2_000_u64).prop_map(Gap::Micros),
+            (1..200_000_000_u64).prop_map(Gap::Micros),
+            Just(Gap::UntilThere),
+            Just(Gap::JustBefore),
         ];
         prop::collection::vec((gap, 1..40_u32), 1..300)
     }

@@ -20,8 +20,8 @@ pub struct Chances {
     fail: Vec<(FaultKind, Probability)>,
     /// The same, added up: an attempt whose lane is below fails like this, if not like one before.
     below: Vec<(u64, FaultKind)>,
-    /// Share of attempts that break off in the middle of the answer.
-    pub cut: Probability,
+    /// Share of attempts that break off in the middle of the answer, as declared.
+    cut: Probability,
     /// A lane below breaks off.
     cut_below: u64,
 }
@@ -85,6 +85,12 @@ impl Chances {
         &self.fail
     }
 
+    /// Share of attempts that break off in the middle of the answer.
+    #[must_use]
+    pub const fn cut(&self) -> Probability {
+        self.cut
+    }
+
     /// What happens to the attempt whose lane this is.
     #[must_use]
     #[inline(always)]
@@ -123,7 +129,7 @@ pub(super) fn read(timeline: &mut Table<'_>, catalogue: &Catalogue) -> Vec<Chanc
         let found = match route(&name, catalogue) {
             Ok(found) => found,
             Err(complaint) => {
-                value.report_diagnostic(complaint);
+                value.report_diagnostic(*complaint);
                 continue;
             }
         };

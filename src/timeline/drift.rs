@@ -152,7 +152,7 @@ fn drift(mut table: Table<'_>, catalogue: &Catalogue) -> Option<Drift> {
     let route = name.and_then(|name| {
         let found = route(&name, catalogue);
         found
-            .map_err(|complaint| table.context().report(complaint))
+            .map_err(|complaint| table.context().report(*complaint))
             .ok()
     });
     let at = moment(&mut table, "at");

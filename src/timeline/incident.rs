@@ -70,13 +70,12 @@ impl Incident {
         from: Instant,
         length: Duration,
         effect: Effect,
-    ) -> Result<Self, Diagnostic> {
+    ) -> Result<Self, Box<Diagnostic>> {
         let Target { name, routes } = Target::named(target, catalogue)?;
         let until = from.after(length);
         if until <= from {
-            return Err(Diagnostic::error(format!(
-                "the incident at `{name}` would last no time"
-            )));
+            let message = format!("the incident at `{name}` would last no time");
+            return Err(Box::new(Diagnostic::error(message)));
         }
         Ok(Self {
             name,

@@ -322,7 +322,7 @@ impl Limiter {
         for under in of {
             let needs = under.needs(input, output, cap);
             for counter in &mut counters[under.first as usize..under.end as usize] {
-                counter.bucket.take(needs[counter.dimension as usize], now);
+                counter.bucket.spend(needs[counter.dimension as usize]);
             }
         }
         Ok(())

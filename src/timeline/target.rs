@@ -123,7 +123,7 @@ impl Target {
     /// # Errors
     ///
     /// If nothing has this name, or if it stands for different routes as a name of different kinds.
-    pub(super) fn named(name: &str, catalogue: &Catalogue) -> Result<Self, Diagnostic> {
+    pub(super) fn named(name: &str, catalogue: &Catalogue) -> Result<Self, Box<Diagnostic>> {
         let found: Vec<(Group, Vec<RouteId>)> = Group::ALL
             .into_iter()
             .map(|group| (group, group.routes(name, catalogue)))
@@ -140,10 +140,8 @@ impl Target {
                     describe_list(known[2].iter().copied()),
                 ),
             };
-            return Err(Diagnostic::error(format!(
-                "no provider, region or route is called `{name}`"
-            ))
-            .help(help));
+            let message = format!("no provider, region or route is called `{name}`");
+            return Err(Box::new(Diagnostic::error(message).help(help)));
         };
         if found.iter().any(|(_, routes)| routes != first) {
             let kinds: Vec<String> = found
@@ -155,14 +153,14 @@ impl Target {
                     format!("a {} ({})", group.name(), describe_list(names))
                 })
                 .collect();
-            return Err(Diagnostic::error(format!(
+            let message = format!(
                 "`{name}` is the name of {}, which are different routes",
                 kinds.join(" and of ")
-            ))
-            .help(
+            );
+            return Err(Box::new(Diagnostic::error(message).help(
                 "say which is meant with an incident in the workload file, which has \
                  `provider`, `region` and `routes`",
-            ));
+            )));
         }
         Ok(Self {
             name: name.to_owned(),
@@ -190,7 +188,7 @@ fn routes(value: &Value<'_>, catalogue: &Catalogue) -> Option<Target> {
             }
             Ok(found) => routes.push(found),
             Err(complaint) => {
-                value.report_diagnostic(complaint);
+                value.report_diagnostic(*complaint);
                 sound = false;
             }
         }
@@ -204,10 +202,10 @@ fn routes(value: &Value<'_>, catalogue: &Catalogue) -> Option<Target> {
 }
 
 /// The route of this name.
-pub(super) fn route(name: &At<String>, catalogue: &Catalogue) -> Result<RouteId, Diagnostic> {
+pub(super) fn route(name: &At<String>, catalogue: &Catalogue) -> Result<RouteId, Box<Diagnostic>> {
     catalogue
         .find(&name.value)
-        .ok_or_else(|| name.unknown("route", catalogue.names()))
+        .ok_or_else(|| Box::new(name.unknown("route", catalogue.names())))
 }
 
 /// The complaint about a provider or region without routes: it may be known all the same.

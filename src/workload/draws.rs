@@ -58,7 +58,7 @@ const VERSION: u32 = 1;
 pub(crate) type Block = [u32; 16];
 
 /// A stream of blocks, one per request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Page {
     generator: ChaCha8Rng,
     /// One group's blocks as the generator gives them.

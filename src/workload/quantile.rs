@@ -43,7 +43,7 @@ impl Table {
 
     /// A table from what it has to know at a node with tail probability v: the quantile and its
     /// derivative by v, for the lower tail and for the upper one. Nodes are asked from v = 1/2 down.
-    fn build(
+    pub(crate) fn build(
         cell_bits: u32,
         mut lower: impl FnMut(f64) -> (f64, f64),
         mut upper: impl FnMut(f64) -> (f64, f64),

@@ -47,9 +47,17 @@ mod size_shadow;
 mod sweep;
 mod sweep_documents;
 mod tidy;
+mod timeline_arrivals;
+mod timeline_arrivals_read;
 mod timeline_equality;
+mod timeline_faults;
+mod timeline_incidents;
+mod timeline_limits;
 #[cfg(feature = "live")]
 mod timeline_live;
+mod timeline_outages;
+mod timeline_saturation;
+mod timeline_scripts;
 mod timeline_storm;
 mod verifiers;
 mod wire_captured;

@@ -75,7 +75,12 @@ pub(crate) const IMPORTS: &[(&str, &[&str])] = &[
         ],
     ),
     ("sweep", &["source"]),
-    ("report", &["units", "stats", "sim", "size", "sweep"]),
+    (
+        "report",
+        &[
+            "units", "router", "stats", "timeline", "sim", "size", "sweep", "traffic",
+        ],
+    ),
 ];
 
 /// What only live calls and stand-ins on sockets may use.

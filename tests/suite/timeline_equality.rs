@@ -59,6 +59,9 @@ fn same(catalogue: &Catalogue, workload: &Workload, policies: &[PolicyFile], req
             let name = format!("{} on {requests} of {}", batch.name, workload.name);
             assert_eq!(batch.tallies, timed.tallies, "{name}");
             assert_eq!(batch.pairs, timed.pairs, "{name}");
+            if !timed.passages.is_empty() {
+                assert_eq!(timed.tallies, timed.calm_tallies, "{name}: on the calm day");
+            }
             for (passage, calm) in timed.passages.iter().zip(&timed.calm) {
                 assert_eq!(
                     passage, calm,

@@ -2,7 +2,7 @@
 
 /// A linear or logarithmic axis over a range of pixels.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
+pub(in crate::report) struct Axis {
     is_log: bool,
     /// On the axis's own scale: values, or their decimal logarithms.
     low: f64,
@@ -14,7 +14,11 @@ pub(super) struct Axis {
 impl Axis {
     /// An axis on which all values fit with some room at both ends, logarithmic if all are above zero and
     /// the largest is more than `log_ratio` times the smallest. `None` without finite values.
-    pub(super) fn fitting(values: &[f64], (from, to): (i32, i32), log_ratio: f64) -> Option<Self> {
+    pub(in crate::report) fn fitting(
+        values: &[f64],
+        (from, to): (i32, i32),
+        log_ratio: f64,
+    ) -> Option<Self> {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let least = finite().reduce(f64::min)?;
         let most = finite().reduce(f64::max)?;
@@ -36,13 +40,24 @@ impl Axis {
         })
     }
 
+    /// A linear axis from `low` to `high`, which is above it, from end to end.
+    pub(in crate::report) fn between(low: f64, high: f64, (from, to): (i32, i32)) -> Self {
+        Self {
+            is_log: false,
+            low,
+            high: if high > low { high } else { low + 1.0 },
+            from,
+            to,
+        }
+    }
+
     /// Whether equal distances are equal ratios.
-    pub(super) fn is_log(&self) -> bool {
+    pub(in crate::report) fn is_log(&self) -> bool {
         self.is_log
     }
 
     /// How much of this axis another one would take, both on this one's scale.
-    pub(super) fn share_of(&self, other: &Self) -> f64 {
+    pub(in crate::report) fn share_of(&self, other: &Self) -> f64 {
         let ends = [other.low, other.high].map(|end| match (self.is_log, other.is_log) {
             (true, false) => libm::log10(end.max(f64::MIN_POSITIVE)),
             (false, true) => libm::pow(10.0, end),
@@ -52,7 +67,7 @@ impl Axis {
     }
 
     /// Whether the value is on the axis.
-    pub(super) fn holds(&self, value: f64) -> bool {
+    pub(in crate::report) fn holds(&self, value: f64) -> bool {
         let at = if self.is_log {
             libm::log10(value)
         } else {
@@ -62,7 +77,7 @@ impl Axis {
     }
 
     /// The pixel of a value, on the axis even if the value is not.
-    pub(super) fn pixel(&self, value: f64) -> i32 {
+    pub(in crate::report) fn pixel(&self, value: f64) -> i32 {
         let at = if !self.is_log {
             value
         } else if value > 0.0 {
@@ -76,11 +91,11 @@ impl Axis {
     }
 
     /// Pixels and texts of round numbers, in order.
-    pub(super) fn ticks(&self) -> Vec<(i32, String)> {
+    pub(in crate::report) fn ticks(&self) -> Vec<(i32, String)> {
         let written = if self.is_log {
             self.log_ticks()
         } else {
-            self.linear_ticks()
+            self.linear_ticks(7.0)
         };
         written
             .into_iter()
@@ -88,9 +103,17 @@ impl Axis {
             .collect()
     }
 
-    /// Multiples of 1, 2 or 5 times a power of ten, about seven of them.
-    fn linear_ticks(&self) -> Vec<(f64, String)> {
-        let rough = (self.high - self.low) / 7.0;
+    /// Pixels and texts of about so many round numbers on a linear axis, in order.
+    pub(in crate::report) fn about(&self, ticks: f64) -> Vec<(i32, String)> {
+        self.linear_ticks(ticks)
+            .into_iter()
+            .map(|(value, text)| (self.pixel(value), text))
+            .collect()
+    }
+
+    /// Multiples of 1, 2 or 5 times a power of ten, about so many of them.
+    fn linear_ticks(&self, about: f64) -> Vec<(f64, String)> {
+        let rough = (self.high - self.low) / about;
         let exponent = libm::floor(libm::log10(rough)) as i32;
         let power = libm::pow(10.0, f64::from(exponent));
         let (step, digit) = [(1.0, 1), (2.0, 2), (5.0, 5), (10.0, 10)]

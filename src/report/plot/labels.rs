@@ -4,21 +4,21 @@
 type Area = (i32, i32, i32, i32);
 
 /// How wide a text of this many pixels' height is, about: a little more than most fonts need.
-pub(super) fn width(text: &str, pixels: i32) -> i32 {
+pub(in crate::report) fn width(text: &str, pixels: i32) -> i32 {
     let share = |c: char| if c.is_ascii() { 58 } else { 100 };
     text.chars().map(share).sum::<i32>() * pixels / 100
 }
 
 /// The places that are taken.
 #[derive(Debug)]
-pub(super) struct Labels {
+pub(in crate::report) struct Labels {
     frame: Area,
     taken: Vec<Area>,
 }
 
 impl Labels {
     /// Nothing is taken of the plane within this frame.
-    pub(super) fn within(frame: Area) -> Self {
+    pub(in crate::report) fn within(frame: Area) -> Self {
         Self {
             frame,
             taken: Vec::new(),
@@ -26,13 +26,13 @@ impl Labels {
     }
 
     /// No label will stand nearer to this place.
-    pub(super) fn keep_clear(&mut self, (x, y): (i32, i32), radius: i32) {
+    pub(in crate::report) fn keep_clear(&mut self, (x, y): (i32, i32), radius: i32) {
         self.taken
             .push((x - radius, y - radius, x + radius, y + radius));
     }
 
     /// Where the text's lower left corner goes, on one of eight sides of its point; `None` if there is no room.
-    pub(super) fn place(
+    pub(in crate::report) fn place(
         &mut self,
         text: &str,
         pixels: i32,
@@ -64,7 +64,7 @@ impl Labels {
 
     /// The upper left of a box of this size in the corner of the plane where it covers the fewest places,
     /// which it takes.
-    pub(super) fn corner(&mut self, (wide, high): (i32, i32)) -> (i32, i32) {
+    pub(in crate::report) fn corner(&mut self, (wide, high): (i32, i32)) -> (i32, i32) {
         const GAP: i32 = 10;
         let (left, top, right, bottom) = self.frame;
         let (near, far) = (left + GAP, right - GAP - wide);

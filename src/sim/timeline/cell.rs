@@ -8,13 +8,13 @@
 mod asking;
 mod ending;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use asking::Asked;
 
 use super::chapter::{CHAPTER, Chapter, Window};
 use super::passage::{Passage, Reason};
+use super::queue::{Event, Queue};
 use super::watch::Watch;
 use crate::policy::{Ask, Feedback, FeedbackOf, Policy, Why};
 use crate::router::{Call, Input, Need, Plan, Reply, RouteId, Router, Step, Verdict, VerifierId};
@@ -55,7 +55,6 @@ enum Mirror {
 /// A call in progress.
 struct Live {
     call: Call,
-    need: Need,
     number: u64,
     arrived: Instant,
     /// When the last attempt was sent.
@@ -105,8 +104,7 @@ pub(super) struct Cell<'a> {
     counts: VerifierCounts,
     calls: Vec<Live>,
     free: Vec<u32>,
-    /// Time, request and whether it is a mirror, place of the call.
-    queue: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+    queue: Queue,
     pub(super) ended: VecDeque<Ended>,
     /// By route: attempts in flight.
     in_flight: Vec<u32>,
@@ -150,7 +148,7 @@ impl<'a> Cell<'a> {
             counts: VerifierCounts::default(),
             calls: Vec::new(),
             free: Vec::new(),
-            queue: BinaryHeap::new(),
+            queue: Queue::new(),
             ended: VecDeque::new(),
             in_flight: vec![0; routes],
             route_keys: parts.route_keys,
@@ -188,13 +186,9 @@ impl<'a> Cell<'a> {
 
     /// Takes all events up to `end`, those at that moment included.
     fn until(&mut self, window: &Window, end: Instant) {
-        while let Some(Reverse((at, _, place))) = self.queue.peek().copied() {
-            if at > end {
-                break;
-            }
-            self.queue.pop();
-            self.now = at;
-            self.resume(window, place);
+        while let Some(event) = self.queue.pop_until(end) {
+            self.now = event.at;
+            self.resume(window, event.place);
         }
     }
 
@@ -229,6 +223,9 @@ impl<'a> Cell<'a> {
         let end = self.now.max(Instant::ZERO.after(span));
         self.watch.finish(end);
         self.watch.passage.span = span;
+        let routes = 0..self.route_keys.len();
+        let breakers = routes.map(|route| self.router.breaker_state(RouteId(route as u16), end));
+        self.watch.passage.breakers = breakers.collect();
         let mut passage = self.watch.passage;
         for counts in &passage.bins {
             passage.totals.merge(counts);
@@ -283,7 +280,6 @@ impl<'a> Cell<'a> {
     fn open(&mut self, opened: Opened, plan: Plan, jitter: u64) -> u32 {
         let live = Live {
             call: self.router.open(plan, opened.need, jitter),
-            need: opened.need,
             number: opened.number,
             arrived: self.now,
             sent_at: self.now,
@@ -327,7 +323,7 @@ impl<'a> Cell<'a> {
             Pending::Judged(route, verifier, answered, cost) => {
                 if let Some(judge) = self.verifiers[usize::from(verifier.0)].judge() {
                     let asked = judge.route;
-                    self.arrived_back(asked, &answered);
+                    self.in_flight[usize::from(asked.0)] -= 1;
                 }
                 let verdict = if answered.fault.is_some() {
                     Some(Verdict::Unavailable)
@@ -340,17 +336,6 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Books that an attempt at a route is over.
-    fn arrived_back(&mut self, route: RouteId, answered: &Answered) {
-        let index = usize::from(route.0);
-        self.in_flight[index] -= 1;
-        let refusal = match answered.cause {
-            Cause::Limit(limit, dimension) => Some((limit, dimension)),
-            _ => None,
-        };
-        self.watch.ended(index, refusal);
-    }
-
     /// An attempt has ended: what the router is told of it.
     fn answered(
         &mut self,
@@ -359,7 +344,7 @@ impl<'a> Cell<'a> {
         route: RouteId,
         answered: &Answered,
     ) -> Input {
-        self.arrived_back(route, answered);
+        self.in_flight[usize::from(route.0)] -= 1;
         if self.learns_from_attempts {
             self.tell_attempt(place, route, answered);
         }
@@ -460,8 +445,8 @@ impl<'a> Cell<'a> {
                             attempt,
                         ),
                     };
-                    let need = live.need;
-                    let mut answered = self.send(&sent, need);
+                    let allowed = chapter.requirement_of(i).residency;
+                    let mut answered = self.send(&sent, allowed);
                     if buffer {
                         answered.shown_at = None;
                     }
@@ -511,8 +496,11 @@ impl<'a> Cell<'a> {
     fn wait(&mut self, place: u32, until: Instant, pending: Pending) {
         let live = &mut self.calls[place as usize];
         live.pending = pending;
-        let order = live.number << 1 | u64::from(live.copies.is_some());
-        self.queue.push(Reverse((until, order, place)));
+        self.queue.push(Event {
+            at: until,
+            order: live.number << 1 | u64::from(live.copies.is_some()),
+            place,
+        });
     }
 }
 

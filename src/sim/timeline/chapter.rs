@@ -39,6 +39,15 @@ impl Chapter {
         self.at.len()
     }
 
+    /// What the i-th request needs.
+    #[inline(always)]
+    pub(super) fn requirement_of(&self, i: usize) -> Requirement {
+        match self.requirement.as_slice() {
+            [everybody] => *everybody,
+            each => each[i],
+        }
+    }
+
     /// What policies may know.
     pub(super) fn asks(&self) -> Asks<'_> {
         World::view(&self.batch, &self.requirement, self.key)

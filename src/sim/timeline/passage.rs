@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::router::{BreakerChange, FaultKind, RouteId};
+use crate::router::{BreakerChange, BreakerState, FaultKind, RouteId};
 use crate::timeline::{Dimension, Incident};
 use crate::units::{Duration, Instant};
 
@@ -239,6 +239,8 @@ pub struct Passage {
     pub changes: Vec<Change>,
     /// Changes beyond those.
     pub changes_dropped: u64,
+    /// By route: the state of its breaker when everything had come to its end.
+    pub breakers: Vec<BreakerState>,
     /// Answers that were paid for and not served, in 10⁻¹² USD.
     pub wasted_cost: u128,
     /// Most calls in flight at once: what memory grows with.

@@ -13,8 +13,8 @@ pub(super) struct Watch<'a> {
     pub(super) tracer: Option<Tracer<'a>>,
     /// By route: since when its breaker is not closed.
     open_since: Vec<Option<Instant>>,
-    /// By route: the limit that refused the last attempt there, if one did.
-    refused_by: Vec<Option<(u16, Dimension)>>,
+    /// By route: the limit that refused the attempt that was sent there last, if one did.
+    pub(super) refused_by: Vec<Option<(u16, Dimension)>>,
     /// A limit on account of which a route was passed over in the present step.
     pub(super) passed_over: Option<(u16, Dimension)>,
 }
@@ -40,12 +40,6 @@ impl<'a> Watch<'a> {
             bins.resize(index + 1, RouteBin::default());
         }
         &mut bins[index]
-    }
-
-    /// Remembers how an attempt ended that a limit refused, or did not.
-    #[inline(always)]
-    pub(super) fn ended(&mut self, route: usize, refusal: Option<(u16, Dimension)>) {
-        self.refused_by[route] = refusal;
     }
 
     /// A breaker is no longer open, or the run is over.

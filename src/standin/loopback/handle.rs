@@ -52,16 +52,15 @@ pub(super) async fn handle(
         asked: None,
         number: None,
         act: None,
+        is_acted: false,
         acted: None,
+        refused: None,
         is_stream: false,
     };
     let mut answer = call.answer(body).await;
-    call.note(answer.status);
+    call.note(answer.status, &answer.headers);
     let at_once = !call.is_stream;
-    let head_after = call
-        .acted
-        .is_some()
-        .then(|| head_after(&state, &mut answer));
+    let head_after = call.is_acted.then(|| head_after(&state, &mut answer));
     drop(call);
     let response = response(&state, answer, at_once);
     if let Some(wait) = head_after {
@@ -98,8 +97,12 @@ struct Call<'a> {
     asked: Option<Incoming>,
     number: Option<(u64, u8)>,
     act: Option<Act>,
-    /// What the timeline made of it.
-    acted: Option<&'static str>,
+    /// Whether a timeline decided.
+    is_acted: bool,
+    /// How the timeline made it fail: what a script would call it, and the kind.
+    acted: Option<(&'static str, FaultKind)>,
+    /// Why it was refused, if it was.
+    refused: Option<FaultKind>,
     is_stream: bool,
 }
 
@@ -234,7 +237,8 @@ impl Call<'_> {
         let mut sent = match played {
             Some(played) => {
                 self.number = Some((played.number, played.attempt));
-                self.acted = Some(played.name());
+                self.is_acted = true;
+                self.acted = played.failure();
                 played.transmission(adapter, &answer, incoming.stream)
             }
             None => Transmission::of(adapter, &answer, incoming.stream, self.act.as_ref()),
@@ -303,12 +307,14 @@ impl Call<'_> {
         result.map(|()| held)
     }
 
-    fn refuse(&self, status: u16, kind: FaultKind, message: &str) -> Transmission {
-        let adapter = self.dialect.and_then(|name| self.state.adapter(name));
+    fn refuse(&mut self, status: u16, kind: FaultKind, message: &str) -> Transmission {
+        self.refused = Some(kind);
+        let state = self.state;
+        let adapter = self.dialect.and_then(|name| state.adapter(name));
         refusal(adapter, status, kind, message)
     }
 
-    fn note(&self, status: u16) {
+    fn note(&self, status: u16, answered: &Headers) {
         let seq = self.state.seen.fetch_add(1, Ordering::SeqCst);
         if let Some(sightings) = &self.state.sightings {
             sightings.write(&Sighting {
@@ -323,6 +329,8 @@ impl Call<'_> {
                 status,
                 act: self.act.as_ref(),
                 acted: self.acted,
+                refused: self.refused,
+                answered,
             });
         }
     }

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::Log;
+use crate::router::FaultKind;
 use crate::standin::faults::{Act, Cut};
-use crate::wire::{Headers, Incoming};
+use crate::wire::{Headers, Incoming, Message};
 
 /// Headers whose values are written. All others are written by name only.
 const HARMLESS: &[&str] = &[
@@ -22,19 +23,26 @@ const HARMLESS: &[&str] = &[
     "connection",
     "content-length",
     "content-type",
+    "idempotency-key",
     "transfer-encoding",
     "traceparent",
     "user-agent",
+    "x-envoy-attempt-count",
     "x-goog-api-client",
+    "x-request-id",
     "x-routelab-attempt",
+    "x-routelab-data-class",
     "x-routelab-request",
     "x-routelab-route",
+    "x-routelab-tenant",
     "x-stainless-lang",
     "x-stainless-package-version",
     "x-stainless-read-timeout",
     "x-stainless-retry-count",
     "x-stainless-timeout",
 ];
+/// Headers of answers that are written: how long to wait before the next attempt.
+const HINTS: [&str; 3] = ["retry-after", "retry-after-ms", "x-ms-retry-after-ms"];
 /// Most characters of a path, a name or a value.
 const CHARS_MAX: usize = 200;
 
@@ -53,8 +61,12 @@ pub(super) struct Sighting<'a> {
     pub(super) number: Option<(u64, u8)>,
     pub(super) status: u16,
     pub(super) act: Option<&'a Act>,
-    /// What the timeline made of it: `ok`, or a kind of failure.
-    pub(super) acted: Option<&'static str>,
+    /// How a timeline made it fail: what a script would call it, and the kind.
+    pub(super) acted: Option<(&'static str, FaultKind)>,
+    /// Why the server itself refused it.
+    pub(super) refused: Option<FaultKind>,
+    /// The answer's headers.
+    pub(super) answered: &'a Headers,
 }
 
 /// Where they are written.
@@ -124,6 +136,8 @@ fn line(sighting: &Sighting<'_>, bodies: bool) -> Value {
         line["stream"] = asked.stream.into();
         line["messages"] = asked.request.messages.len().into();
         line["tools"] = asked.request.tools.len().into();
+        let digest = conversation(&asked.request.messages);
+        line["conversation_sha256"] = digest.into();
     }
     if let Some((number, attempt)) = sighting.number {
         line["request"] = number.into();
@@ -131,19 +145,61 @@ fn line(sighting: &Sighting<'_>, bodies: bool) -> Value {
     }
     if let Some(body) = sighting.body {
         line["body_bytes"] = body.len().into();
-        let digest = Sha256::digest(body);
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        line["body_sha256"] = hex.into();
+        line["body_sha256"] = hex(&Sha256::digest(body)).into();
         if bodies {
             line["body"] = String::from_utf8_lossy(body).into();
         }
     }
     line["status"] = sighting.status.into();
-    line["fault"] = sighting.act.map(name).into();
-    if let Some(acted) = sighting.acted {
-        line["acted"] = acted.into();
+    let acted = sighting.acted;
+    line["fault"] = sighting.act.map(name).or(acted.map(|one| one.0)).into();
+    let kind = match sighting.act {
+        Some(Act::Kind { kind, .. } | Act::ErrorFrame { kind, .. }) => Some(*kind),
+        _ => acted.map(|one| one.1).or(sighting.refused),
+    };
+    line["kind"] = kind.map(FaultKind::name).into();
+    let hints: serde_json::Map<String, Value> = HINTS
+        .iter()
+        .filter_map(|name| {
+            Some((
+                (*name).to_owned(),
+                short(sighting.answered.get(name)?).into(),
+            ))
+        })
+        .collect();
+    if !hints.is_empty() {
+        line["answer_headers"] = hints.into();
     }
     line
+}
+
+/// What was asked, whatever the dialect and the model: the same for a retry, and for an attempt elsewhere.
+/// The SHA-256 of every turn's role and words, each with its length before it.
+fn conversation(messages: &[Message]) -> String {
+    let mut digest = Sha256::new();
+    let mut add = |text: &str| {
+        digest.update((text.len() as u64).to_le_bytes());
+        digest.update(text);
+    };
+    for message in messages {
+        match message {
+            Message::User { text } => ["user", text].into_iter().for_each(&mut add),
+            Message::Assistant {
+                text, tool_calls, ..
+            } => {
+                ["assistant", text].into_iter().for_each(&mut add);
+                tool_calls.iter().for_each(|call| add(&call.name));
+            }
+            Message::Tool { name, text, .. } => {
+                ["tool", name, text].into_iter().for_each(&mut add);
+            }
+        }
+    }
+    hex(&digest.finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn short(text: &str) -> String {
@@ -193,6 +249,8 @@ mod tests {
             status: 200,
             act: Some(&Act::KeepAlivesOnly),
             acted: None,
+            refused: None,
+            answered: &Headers::from_iter([("set-cookie", "SECRET"), ("retry-after", "2")]),
         };
         let quiet = line(&sighting, false);
         assert!(!quiet.to_string().contains("SECRET"), "{quiet}");
@@ -200,6 +258,7 @@ mod tests {
         assert_eq!(quiet["headers"]["user-agent"], "client/1");
         assert_eq!(quiet["headers"]["x-api-key"], Value::Null);
         assert_eq!(quiet["fault"], "keep_alives_only");
+        assert_eq!(quiet["answer_headers"], json!({ "retry-after": "2" }));
         assert_eq!(line(&sighting, true)["body"], "SECRET");
     }
 }

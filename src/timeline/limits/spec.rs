@@ -106,32 +106,33 @@ fn holds_one(value: &Value<'_>, per_min: u64, window: Duration) -> bool {
 /// # Errors
 ///
 /// If it has another form, or names a route or key that is not known, or a number that no limit can have.
-pub fn parse_limit(text: &str, catalogue: &Catalogue) -> Result<Limit, Diagnostic> {
-    let unreadable = |why: &str| {
-        Diagnostic::error(format!("`{text}` is no limit: {why}"))
+pub fn parse_limit(text: &str, catalogue: &Catalogue) -> Result<Limit, Box<Diagnostic>> {
+    let unreadable = |why: &str, help: &str| {
+        let complaint = Diagnostic::error(format!("`{text}` is no limit: {why}"))
             .help("write ROUTE.KEY=N, for example `small.tpm=40_000`")
             .help("KEY is `rpm`, `itpm`, `otpm` or `tpm`: requests, input, output or all tokens a minute")
+            .help(help);
+        Err(Box::new(complaint))
     };
     let Some((left, number)) = text.rsplit_once('=') else {
-        return Err(unreadable("the number is missing"));
+        return unreadable("the number is missing", "");
     };
     // Names of routes may have dots in them.
     let Some((name, key)) = left.trim().rsplit_once('.') else {
-        return Err(unreadable("the route or the key is missing"));
+        return unreadable("the route or the key is missing", "");
     };
     let Some(route) = catalogue.find(name) else {
         let help = match nearest(name, catalogue.names()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("known: {}", describe_list(catalogue.names())),
         };
-        return Err(
-            Diagnostic::error(format!("unknown route `{name}` in the limit `{text}`")).help(help),
-        );
+        let message = format!("unknown route `{name}` in the limit `{text}`");
+        return Err(Box::new(Diagnostic::error(message).help(help)));
     };
     let keys = Dimension::ALL.map(Dimension::short);
     let Some(index) = keys.iter().position(|known| *known == key) else {
         let near = nearest(key, keys).map(|near| format!("did you mean `{near}`?"));
-        return Err(unreadable(&format!("unknown key `{key}`")).help(near.unwrap_or_default()));
+        return unreadable(&format!("unknown key `{key}`"), &near.unwrap_or_default());
     };
     let digits = number.trim().replace('_', "");
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -139,9 +140,12 @@ pub fn parse_limit(text: &str, catalogue: &Catalogue) -> Result<Limit, Diagnosti
         Ok(per_min) if plain && (1..=PER_MIN_MAX).contains(&per_min) => {
             Ok(Limit::new(name, vec![route]).with(Dimension::ALL[index], per_min))
         }
-        _ => Err(unreadable(&format!(
-            "`{}` is no whole number between 1 and {PER_MIN_MAX}",
-            number.trim()
-        ))),
+        _ => unreadable(
+            &format!(
+                "`{}` is no whole number between 1 and {PER_MIN_MAX}",
+                number.trim()
+            ),
+            "",
+        ),
     }
 }

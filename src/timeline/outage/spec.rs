@@ -9,9 +9,11 @@ use crate::timeline::target::Target;
 use crate::units::{Duration, Probability};
 use crate::workload::quantile::{NORMAL_95, SPREAD_MAX};
 
-/// Shortest and longest typical time, in seconds. A process that alternates faster is a share of attempts,
-/// not an outage.
-const TIME_S: (f64, f64) = (1.0, 10.0 * 365.0 * 86_400.0);
+/// Shortest typical time, in the unit of its key. A process that alternates faster is a share of attempts, not
+/// an outage.
+const TIME_MIN: f64 = 0.001;
+/// Longest typical time, in seconds: ten years.
+const TIME_MAX_S: f64 = 10.0 * 365.0 * 86_400.0;
 
 /// Reads the tables `[timeline.outage.NAME]`, in the order of the file.
 pub(in crate::timeline) fn read(timeline: &mut Table<'_>, catalogue: &Catalogue) -> Vec<Outages> {
@@ -125,7 +127,7 @@ fn range(value: &Value<'_>) -> Option<[Probability; 2]> {
 fn lasting(value: &Value<'_>, unit_s: f64) -> Option<Lasting> {
     let time = |value: &Value<'_>| {
         value
-            .number_in(TIME_S.0 / unit_s, TIME_S.1 / unit_s)
+            .number_in(TIME_MIN, TIME_MAX_S / unit_s)
             .map(|number| Duration::from_secs_f64(number * unit_s))
     };
     if value.is_number() {

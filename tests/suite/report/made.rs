@@ -134,6 +134,7 @@ pub(crate) fn experiment(
                 rollouts: Vec::new(),
                 passages: Vec::new(),
                 calm: Vec::new(),
+                calm_tallies: Vec::new(),
                 pairs: baselines
                     .iter()
                     .map(|&b| vec![pair(all, &contestants[b].2)])

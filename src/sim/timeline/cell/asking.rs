@@ -1,7 +1,7 @@
 //! What a cell asks for: attempts at routes, verdicts of verifiers, the time of judges.
 
 use super::{Cell, Pending, Window};
-use crate::router::{Input, Need, RouteId, Verdict, VerifierId};
+use crate::router::{Input, Regions, RouteId, Verdict, VerifierId};
 use crate::sim::drive::Answering;
 use crate::standin::outcome::JudgeCall;
 use crate::timeline::{Answered, Attempted, Cause};
@@ -18,9 +18,14 @@ pub(super) enum Asked {
 
 impl Cell<'_> {
     /// Sends an attempt to a provider, and books it.
-    pub(super) fn send(&mut self, sent: &Attempted, need: Need) -> Answered {
+    pub(super) fn send(&mut self, sent: &Attempted, allowed: Regions) -> Answered {
         let index = usize::from(sent.route.0);
         let answered = self.providers.attempt(sent);
+        // By when attempts are sent: answers to earlier ones may still come after a refusal.
+        self.watch.refused_by[index] = match answered.cause {
+            Cause::Limit(limit, dimension) => Some((limit, dimension)),
+            _ => None,
+        };
         self.in_flight[index] += 1;
         let in_flight = self.in_flight[index];
         let bin = self.watch.bin(index, sent.at);
@@ -35,7 +40,7 @@ impl Cell<'_> {
         let passage = &mut self.watch.passage;
         if !self.world.catalogue.routes[index]
             .residency
-            .is_subset_of(need.residency)
+            .is_subset_of(allowed)
         {
             passage.residency_violations += 1;
         }
@@ -84,7 +89,8 @@ impl Cell<'_> {
             batch: &chapter.batch,
             world: self.world,
         };
-        let Some(cost) = answering.judge_call(&self.router, judge, judged, live.need, i) else {
+        let need = chapter.asks().need(i);
+        let Some(cost) = answering.judge_call(&self.router, judge, judged, need, i) else {
             return Asked::Now(Some(Verdict::Unavailable));
         };
         live.calls = live.calls.saturating_add(1);
@@ -104,8 +110,7 @@ impl Cell<'_> {
                 1,
             ),
         };
-        let need = live.need;
-        let answered = self.send(&sent, need);
+        let answered = self.send(&sent, need.residency);
         if answered.ended_at > self.now {
             let until = answered.ended_at;
             self.wait(
@@ -115,7 +120,7 @@ impl Cell<'_> {
             );
             return Asked::Later;
         }
-        self.arrived_back(sent.route, &answered);
+        self.in_flight[usize::from(sent.route.0)] -= 1;
         if answered.fault.is_some() {
             return Asked::Now(Some(Verdict::Unavailable));
         }

@@ -1,0 +1,231 @@
+//! `drill`: what happens to the traffic when a provider fails.
+//!
+//! The same requests go through every policy twice, in the world as declared and on a calm day without its
+//! incidents. The world is the workload file's `[timeline]`; without one it is a day of traffic at hosted
+//! providers. What fails is in that table or on the command line.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::builder::PossibleValuesParser;
+
+use super::screen::Screen;
+use super::{Exit, drill_seen, drill_world, inputs, numbers, provenance, watched};
+use crate::report::{self, Drill, DrillOptions, SHEET_FORMATS};
+use crate::router::FaultKind;
+use crate::sim::{self, Experiment, Timed};
+use crate::units::Duration;
+use numbers::When;
+
+/// How long an incident of the command line lasts when nobody says: about the median of the API incidents
+/// that Anthropic reported from July 2023 to August 2024 (46 minutes, by the incident table of the ICPE 2025
+/// study of LLM services' outages).
+const LENGTH: &str = "45m";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub(super) inputs: inputs::Files,
+    /// What fails: a provider, a region or a route; may be repeated, and all of them fail at once.
+    #[arg(long, value_name = "TARGET")]
+    pub(super) down: Vec<String>,
+    /// When it begins: `peak` (when most requests come), a time of the first day such as 14:30, or a time from the
+    /// beginning of the run such as 90m.
+    #[arg(long, value_name = "WHEN", default_value = "peak", requires = "down", value_parser = numbers::parse_when)]
+    pub(super) at: When,
+    /// How long it lasts.
+    #[arg(long = "for", value_name = "LENGTH", default_value = LENGTH, requires = "down", value_parser = numbers::parse_length)]
+    pub(super) length: Duration,
+    /// How its attempts fail.
+    #[arg(long, value_name = "KIND", default_value = FaultKind::Overloaded.name(), requires = "down", value_parser = PossibleValuesParser::new(FaultKind::ALL.map(FaultKind::name)))]
+    pub(super) fail: String,
+    /// Which share of its attempts fails.
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, requires = "down", value_parser = numbers::parse_share)]
+    pub(super) share: f64,
+    /// It does not fail, but takes so many times as long.
+    #[arg(long, value_name = "FACTOR", requires = "down", conflicts_with_all = ["fail", "share"], value_parser = numbers::parse_factor)]
+    pub(super) slow: Option<f64>,
+    /// One more rate limit of a route, such as "small.tpm=60000": rpm, itpm, otpm or tpm; may be repeated.
+    #[arg(long, value_name = "ROUTE.KEY=N")]
+    pub(super) limit: Vec<String>,
+    /// Requests per second in the mean of a day with a daily curve [default: as `[timeline]` says, else 1, or what
+    /// spreads --requests or recorded rows over the run].
+    #[arg(long, value_name = "RPS", value_parser = numbers::parse_volume)]
+    pub(super) rate: Option<f64>,
+    /// Length of the run [default: as `[timeline]` says, else 24].
+    #[arg(long, value_name = "HOURS", value_parser = numbers::parse_hours_of_run)]
+    pub(super) hours: Option<f64>,
+    /// Most requests per replicate [default: all that come].
+    #[arg(long, value_name = "N", value_parser = numbers::parse_count)]
+    pub(super) requests: Option<u64>,
+    /// Replicates: fresh traffic each in a synthetic world, fresh draws of all else on recorded rows.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) replicates: u32,
+    /// Threads [default: one per core]. The result does not depend on it.
+    #[arg(long, value_name = "N", env = "ROUTELAB_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// How the result is printed; CSV holds the time lines.
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = PossibleValuesParser::new(SHEET_FORMATS))]
+    format: String,
+    /// Also write all formats, the plots and a manifest to this folder.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Draw the time line into this file (SVG); with several policies one file each, with the policy's name.
+    #[arg(long, value_name = "FILE", value_parser = numbers::parse_plot)]
+    plot: Option<PathBuf>,
+    /// No progress bar and no remarks.
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    seen: drill_seen::Options,
+}
+
+pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Screen) -> Exit {
+    if drill_seen::is_log(&arguments.inputs.data) {
+        return drill_seen::run(
+            &arguments.inputs.data,
+            arguments.inputs.routes.as_deref(),
+            &arguments.seen,
+            &arguments.format,
+            command_line,
+            screen,
+        );
+    }
+    let read = inputs::read(&arguments.inputs).and_then(|(mut inputs, warnings)| {
+        let world = drill_world::of(arguments, &mut inputs)?;
+        Ok((inputs, warnings, world))
+    });
+    let (inputs, mut warnings, world) = match read {
+        Ok(read) => read,
+        Err(found) => {
+            screen.complain(&found);
+            return Exit::BadInput;
+        }
+    };
+    let timed = Timed {
+        timeline: &world.timeline,
+        calm: world.timeline.has_incidents(),
+        keep_lines: false,
+    };
+    let experiment = Experiment {
+        catalogue: &inputs.catalogue,
+        workload: &inputs.workload,
+        policies: &inputs.policies,
+        seed: arguments.inputs.seed,
+        requests: world.requests,
+        replicates: arguments.replicates,
+        baseline: None,
+        controls: true,
+        stage: None,
+        timed: Some(&timed),
+        cluster: None,
+    };
+    // What is wrong is said before a run that may take hours, not after it.
+    if let Err(found) = sim::contestants(&experiment) {
+        screen.complain(&found);
+        return Exit::BadInput;
+    }
+    let mut made_folder = false;
+    if let Some(folder) = &arguments.report {
+        made_folder = !folder.exists();
+        if let Err(error) = std::fs::create_dir_all(folder) {
+            return cannot_write(folder, &error, screen);
+        }
+    }
+    let total = world
+        .expected
+        .saturating_mul(u64::from(arguments.replicates));
+    let ran = watched::run(
+        total,
+        arguments.threads,
+        arguments.quiet,
+        screen,
+        |tick, stop| sim::run(&experiment, &mut warnings, tick, stop),
+    );
+    let results = match ran {
+        Ok(results) => results,
+        Err(exit) => {
+            if let (true, Some(folder)) = (made_folder, &arguments.report) {
+                // Only an empty folder goes.
+                let _ = std::fs::remove_dir(folder);
+            }
+            return exit;
+        }
+    };
+    if !arguments.quiet {
+        screen.complain(&warnings);
+        // What was assumed about the world stands in the document.
+        for remark in &inputs.remarks {
+            screen.say(&format!("note: {remark}"));
+        }
+    }
+    let options = DrillOptions {
+        level: report::Options::default().level,
+        assumptions: world.remarks.clone(),
+    };
+    let drill = report::drill(&results, &world.timeline, &options);
+    let manifest = provenance::manifest(&inputs.digests, arguments.inputs.seed, command_line);
+    let written = write(arguments, &drill, &manifest, screen);
+    // The parser admits only names of formats.
+    let Some(text) = drill.sheet().render(&arguments.format, &manifest) else {
+        return Exit::BadInput;
+    };
+    let printed = screen.print(&text);
+    // What was computed was printed all the same.
+    match (printed, written) {
+        (Exit::Fine, Some(failure)) => failure,
+        (printed, _) => printed,
+    }
+}
+
+/// Writes the report folder and the plots; how that failed, if it did.
+fn write(
+    arguments: &Arguments,
+    drill: &Drill,
+    manifest: &report::Manifest,
+    screen: &Screen,
+) -> Option<Exit> {
+    if let Some(folder) = &arguments.report
+        && let Err(error) = provenance::write(folder, &drill.files(manifest))
+    {
+        return Some(cannot_write(folder, &error, screen));
+    }
+    let path = arguments.plot.as_ref()?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let plots = drill.plots();
+    let several = plots.len() > 1;
+    let files: Vec<(String, Vec<u8>)> = plots
+        .into_iter()
+        .map(|(policy, svg)| {
+            let name = if several {
+                format!("{stem}-{policy}.svg")
+            } else {
+                format!("{stem}.svg")
+            };
+            (name, svg.into_bytes())
+        })
+        .collect();
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    if let Err(error) = provenance::write(folder, &files) {
+        return Some(cannot_write(path, &error, screen));
+    }
+    if several && !arguments.quiet {
+        let names: Vec<String> = files
+            .iter()
+            .map(|(name, _)| inputs::shown(&folder.join(name)))
+            .collect();
+        screen.say(&format!("note: one plot per policy: {}", names.join(", ")));
+    }
+    None
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error, screen: &Screen) -> Exit {
+    screen.say(&format!(
+        "error: cannot write to `{}`: {error}",
+        path.display()
+    ));
+    Exit::Failure
+}

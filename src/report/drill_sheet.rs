@@ -1,0 +1,594 @@
+//! A drill as a document: its tables, and the files of a report folder.
+
+use super::drill::{Day, Drill, DrillRow, Form, HARMS, MEASURES};
+use super::drill_incidents::Recovery;
+use super::drill_words::{clock, effect, kind, length};
+use super::format::{UNKNOWN, decimal, margin_points, measured, percent_exact, whole};
+use super::layout::{Block, Line, columns};
+use super::sheet::{Sheet, block};
+use super::{FileDigest, Manifest};
+use crate::router::FaultKind;
+use crate::sim::Passage;
+use crate::stats::Estimate;
+use crate::timeline::Dimension;
+use crate::units::{Duration, Instant};
+
+/// Most lines of a table of incidents, and of one of unserved requests.
+const LINES_MAX: usize = 40;
+/// Characters of a time line in a terminal.
+const LINE: usize = 72;
+/// From an empty to a full block.
+const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+impl Drill {
+    /// The drill as a document.
+    #[must_use]
+    pub fn sheet(&self) -> Sheet {
+        let blocks = [
+            self.served(),
+            self.harm(),
+            self.course(),
+            self.latency(),
+            self.happened(),
+            self.recovered(),
+            self.unserved(),
+            self.errors(),
+            self.visited(),
+            self.lines(),
+        ];
+        Sheet {
+            schema: "routelab.drill/1",
+            title: self.title(),
+            blocks: blocks
+                .into_iter()
+                .filter(|block| !block.lines.is_empty())
+                .collect(),
+            file: None,
+            summary: self.summary(),
+            notes: self.all_notes(),
+            facts: self.facts(),
+            records: self.records(),
+        }
+    }
+
+    /// The files of a report folder, as relative name and bytes: `drill.json`, `bins.csv`, `report.md`,
+    /// `table.txt`, one `plot-<policy>.svg` for each policy, and last `manifest.json`, which holds the
+    /// digests of the others.
+    #[must_use]
+    pub fn files(&self, manifest: &Manifest) -> Vec<(String, Vec<u8>)> {
+        let sheet = self.sheet();
+        let written = [
+            ("drill.json", "json"),
+            ("bins.csv", "csv"),
+            ("report.md", "markdown"),
+            ("table.txt", "table"),
+        ];
+        let mut files: Vec<(String, String)> = written
+            .into_iter()
+            .filter_map(|(name, format)| Some((name.to_owned(), sheet.render(format, manifest)?)))
+            .collect();
+        for (policy, svg) in self.plots() {
+            files.push((format!("plot-{policy}.svg"), svg));
+        }
+        let manifest = Manifest {
+            outputs: files
+                .iter()
+                .map(|(name, text)| FileDigest::of(name, text.as_bytes()))
+                .collect(),
+            ..manifest.clone()
+        };
+        files.push(("manifest.json".to_owned(), super::json::pretty(&manifest)));
+        files
+            .into_iter()
+            .map(|(name, text)| (name, text.into_bytes()))
+            .collect()
+    }
+
+    /// From the beginning to the last arrival of the first replicate.
+    pub(super) fn span(&self) -> Duration {
+        self.rows
+            .first()
+            .map_or(Duration::ZERO, |row| row.drill.first.span)
+    }
+
+    /// Width of a bin of the time lines.
+    pub(super) fn bin(&self) -> Duration {
+        self.rows
+            .first()
+            .map_or(Duration::ZERO, |row| row.drill.first.bin)
+    }
+
+    fn title(&self) -> String {
+        let workload = &self.workload;
+        let replicates = match (workload.replicates, workload.shared_rows) {
+            (0 | 1, _) => String::new(),
+            (n, true) => format!(", {} replicates on the same rows", whole(n)),
+            (n, false) => format!(", {} replicates", whole(n)),
+        };
+        let intervals = if workload.replicates > 1 {
+            format!(
+                ", {} % intervals over replicates",
+                margin_points(self.level)
+            )
+        } else {
+            String::new()
+        };
+        format!(
+            "drill of {}: {} requests in {}, {}, {}{replicates}{intervals}",
+            workload.name,
+            whole(workload.requests),
+            length(self.span()),
+            self.slo_in_words(),
+            workload.evidence_word()
+        )
+    }
+
+    /// Two lines for each policy, one for each day, with controls under a label.
+    fn days(&self, heading: String, names: &[(&str, &str)]) -> Block {
+        let mut titles = vec![("policy", false)];
+        if self.has_calm {
+            titles.push(("day", false));
+        }
+        titles.extend(names.iter().map(|(title, _)| (*title, true)));
+        let line = |row: &DrillRow, day: &Day, which: Option<&str>| {
+            let mut cells = vec![match which {
+                // The name stands once.
+                Some("calm") => String::new(),
+                _ => row.policy.clone(),
+            }];
+            cells.extend(which.map(str::to_owned));
+            cells.extend(names.iter().map(|(_, name)| cell(day, name)));
+            Line::Cells(cells)
+        };
+        let lines_of = |row: &DrillRow| match &row.calm {
+            Some(calm) => vec![
+                line(row, &row.drill, Some("drill")),
+                line(row, calm, Some("calm")),
+            ],
+            None => vec![line(row, &row.drill, None)],
+        };
+        let mut lines: Vec<Line> = Vec::new();
+        let of = |control: bool| self.rows.iter().filter(move |row| row.control == control);
+        lines.extend(of(false).flat_map(lines_of));
+        if of(true).next().is_some() {
+            lines.push(Line::Label("controls"));
+            lines.extend(of(true).flat_map(lines_of));
+        }
+        Block {
+            heading,
+            columns: columns(&titles),
+            lines,
+        }
+    }
+
+    fn served(&self) -> Block {
+        let calm = if self.has_calm {
+            " (calm: the same requests on a day without the incidents)"
+        } else {
+            ""
+        };
+        // Without an SLO everything that is served is within it.
+        let names = [
+            ("available", "availability"),
+            ("within the SLO", "slo_attainment"),
+            ("goodput, 1/s", "goodput_per_s"),
+        ];
+        let names: Vec<(&str, &str)> = names
+            .into_iter()
+            .filter(|(_, name)| self.has_slo() || *name != "slo_attainment")
+            .collect();
+        self.days(
+            format!("Served, {}{calm}", self.workload.evidence_word()),
+            &names,
+        )
+    }
+
+    fn course(&self) -> Block {
+        self.days(
+            "Course and cost: attempts per request, USD per 1,000 requests".to_owned(),
+            &[
+                ("by fallback", "fallback_share"),
+                ("escalated", "escalated_share"),
+                ("attempts", "attempts_per_request"),
+                ("USD", "usd_per_1k"),
+                ("of it wasted", "wasted_usd_per_1k"),
+                ("accuracy", "accuracy"),
+            ],
+        )
+    }
+
+    fn latency(&self) -> Block {
+        self.days(
+            "Seconds from arrival to the first token and to the end, of served requests".to_owned(),
+            &[
+                ("first p50", "ttft_p50_s"),
+                ("p95", "ttft_p95_s"),
+                ("p99", "ttft_p99_s"),
+                ("end p50", "total_p50_s"),
+                ("p95", "total_p95_s"),
+                ("p99", "total_p99_s"),
+            ],
+        )
+    }
+
+    fn harm(&self) -> Block {
+        let mut lines = Vec::new();
+        let mut label = false;
+        for row in self.rows.iter().filter(|row| !row.harms.is_empty()) {
+            if row.control && !label {
+                lines.push(Line::Label("controls"));
+                label = true;
+            }
+            let mut cells = vec![row.policy.clone()];
+            // Without an SLO harmed is lost.
+            let shown = row.harms.iter().skip(usize::from(!self.has_slo()));
+            cells.extend(shown.map(|share| {
+                // Few requests would be rounded away.
+                let requests = share.value.map(|v| v * self.per_replicate(row));
+                let number = requests.map_or_else(|| UNKNOWN.to_owned(), few);
+                format!("{} ({number})", measured(share, 100.0, 2, " %"))
+            }));
+            lines.push(Line::Cells(cells));
+        }
+        let mut titles = vec![("policy", false)];
+        let words = [
+            "harmed (no longer within the SLO)",
+            "lost (no longer served)",
+            "spoilt (no longer right)",
+        ];
+        debug_assert_eq!(words.len(), HARMS.len());
+        let words = words.into_iter().skip(usize::from(!self.has_slo()));
+        titles.extend(words.map(|title| (title, true)));
+        Block {
+            heading: "What the incidents did, against the calm day: share of all requests, and how many a run"
+                .to_owned(),
+            columns: columns(&titles),
+            lines,
+        }
+    }
+
+    /// Requests of a replicate in the mean.
+    fn per_replicate(&self, row: &DrillRow) -> f64 {
+        row.sums.requests as f64 / self.replicates()
+    }
+
+    /// A count over all replicates as a mean per replicate.
+    fn mean(&self, count: u64) -> String {
+        few(count as f64 / self.replicates())
+    }
+
+    fn happened(&self) -> Block {
+        let mut rows: Vec<Vec<String>> = self
+            .occasions
+            .iter()
+            .take(LINES_MAX)
+            .map(|one| {
+                vec![
+                    one.name.clone(),
+                    clock(one.from),
+                    length(one.until.since(one.from)),
+                    super::notes::listed(one.route_names.iter().map(String::as_str)),
+                    effect(one.effect),
+                ]
+            })
+            .collect();
+        more(&mut rows, self.occasions.len(), 5);
+        block(
+            match self.common < self.occasions.len() {
+                true => "Incidents (drawn ones: of the first replicate)".to_owned(),
+                false => "Incidents".to_owned(),
+            },
+            &[
+                ("what", false),
+                ("begins", true),
+                ("lasts", true),
+                ("routes", false),
+                ("how", false),
+            ],
+            rows,
+        )
+    }
+
+    fn recovered(&self) -> Block {
+        let mut rows = Vec::new();
+        let mut all = 0;
+        for row in self.shown() {
+            for (one, recovery) in self.occasions.iter().zip(&row.recoveries) {
+                all += 1;
+                if rows.len() < LINES_MAX {
+                    rows.push(vec![
+                        row.policy.clone(),
+                        format!("{} at {}", one.name, clock(one.from)),
+                        measured(
+                            &recovery.harmed,
+                            1.0,
+                            usize::from(is_few(&recovery.harmed)),
+                            "",
+                        ),
+                        recovery_in_words(recovery),
+                    ]);
+                }
+            }
+        }
+        more(&mut rows, all, 4);
+        block(
+            format!(
+                "Recovery: requests harmed while it lasts, time from its end until at most 1 % are harmed (to {})",
+                length(self.bin())
+            ),
+            &[
+                ("policy", false),
+                ("incident", false),
+                ("harmed", true),
+                ("time to recover", true),
+            ],
+            rows,
+        )
+    }
+
+    fn unserved(&self) -> Block {
+        let mut rows = Vec::new();
+        let mut all = 0;
+        for row in self.shown() {
+            for lost in &row.unserved {
+                all += 1;
+                if rows.len() < LINES_MAX {
+                    let class = self.classes.get(usize::from(lost.class));
+                    rows.push(vec![
+                        row.policy.clone(),
+                        class.cloned().unwrap_or_else(|| UNKNOWN.to_owned()),
+                        self.mean(lost.requests),
+                        percent_exact(lost.requests as f64 / row.sums.requests.max(1) as f64),
+                        self.reason(lost.reason),
+                    ]);
+                }
+            }
+        }
+        more(&mut rows, all, 5);
+        block(
+            "Unserved requests a run, by where their data may go and by reason".to_owned(),
+            &[
+                ("policy", false),
+                ("data may go to", false),
+                ("requests", true),
+                ("of all", true),
+                ("reason", false),
+            ],
+            rows,
+        )
+    }
+
+    fn errors(&self) -> Block {
+        let shown = self.shown();
+        let routes = || {
+            shown
+                .iter()
+                .flat_map(|row| row.routes.iter().map(move |route| (*row, route)))
+                .filter(|(_, route)| route.sum.faults.iter().any(|count| *count > 0))
+        };
+        let kinds: Vec<FaultKind> = FaultKind::ALL
+            .into_iter()
+            .filter(|kind| routes().any(|(_, route)| route.sum.faults[*kind as usize] > 0))
+            .collect();
+        let dimensions: Vec<Dimension> = Dimension::ALL
+            .into_iter()
+            .filter(|what| routes().any(|(_, route)| route.sum.refused[*what as usize] > 0))
+            .collect();
+        let names = kinds.iter().map(|one| kind(*one));
+        let mut titles = vec!["policy".to_owned(), "route".to_owned(), "failed".to_owned()];
+        titles.extend(names);
+        titles.extend(
+            dimensions
+                .iter()
+                .map(|what| format!("by limit, {}", what.short())),
+        );
+        titles.extend(["by incident", "caller hung up", "mid-stream"].map(str::to_owned));
+        let titles: Vec<(&str, bool)> = titles
+            .iter()
+            .enumerate()
+            .map(|(index, title)| (title.as_str(), index > 1))
+            .collect();
+        let rows = routes()
+            .map(|(row, route)| {
+                let sum = &route.sum;
+                let mut cells = vec![
+                    row.policy.clone(),
+                    self.route(route.route).to_owned(),
+                    self.mean(sum.faults.iter().sum()),
+                ];
+                cells.extend(
+                    kinds
+                        .iter()
+                        .map(|kind| self.mean(sum.faults[*kind as usize])),
+                );
+                cells.extend(
+                    dimensions
+                        .iter()
+                        .map(|what| self.mean(sum.refused[*what as usize])),
+                );
+                cells.extend([sum.by_incident, sum.hung_up, sum.cut].map(|n| self.mean(n)));
+                cells
+            })
+            .collect();
+        block(
+            "Failed attempts a run, by kind; and of these by limit, by incident, …".to_owned(),
+            &titles,
+            rows,
+        )
+    }
+
+    fn visited(&self) -> Block {
+        let runs = self.workload.replicates.max(1);
+        let rows = self
+            .shown()
+            .iter()
+            .flat_map(|row| row.routes.iter().map(move |route| (*row, route)))
+            .map(|(row, route)| {
+                let sum = &route.sum;
+                let failed: u64 = sum.faults.iter().sum();
+                vec![
+                    row.policy.clone(),
+                    self.route(route.route).to_owned(),
+                    self.mean(sum.attempts),
+                    percent_exact(failed as f64 / sum.attempts.max(1) as f64),
+                    self.mean(sum.served),
+                    self.mean(sum.opened),
+                    length(Duration(sum.breaker_open.0 / runs)),
+                    self.mean(sum.input_tokens),
+                    self.mean(sum.output_tokens),
+                ]
+            })
+            .collect();
+        block(
+            "Routes: means a run".to_owned(),
+            &[
+                ("policy", false),
+                ("route", false),
+                ("attempts", true),
+                ("failed", true),
+                ("answers served", true),
+                ("breaker opened", true),
+                ("not closed for", true),
+                ("tokens in", true),
+                ("tokens out", true),
+            ],
+            rows,
+        )
+    }
+
+    /// The time line in characters.
+    fn lines(&self) -> Block {
+        let Some(first) = self.shown().first().map(|row| &row.drill.first) else {
+            return block(String::new(), &[], Vec::new());
+        };
+        let bins = first.bins.len();
+        if bins < 2 {
+            return block(String::new(), &[], Vec::new());
+        }
+        let columns = bins.min(LINE);
+        let fold = |column: usize| column * bins / columns..(column + 1) * bins / columns;
+        let sums = |passage: &Passage, column: usize| {
+            let mut sum = crate::sim::Counts::default();
+            for counts in passage.bins.get(fold(column)).unwrap_or_default() {
+                sum.merge(counts);
+            }
+            sum
+        };
+        let of = |draw: &dyn Fn(usize) -> char| (0..columns).map(draw).collect::<String>();
+        let load: Vec<u64> = (0..columns).map(|at| sums(first, at).requests).collect();
+        let most = load.iter().copied().max().unwrap_or(0).max(1);
+        let mut rows = vec![vec![
+            format!("requests, up to {}", whole(most)),
+            of(&|at| LEVELS[(load[at] * 8).div_ceil(most) as usize]),
+        ]];
+        if !self.occasions.is_empty() {
+            let during = |at: usize| {
+                let range = fold(at);
+                let width = first.bin.0;
+                let from = Instant(range.start as u64 * width);
+                let until = Instant(range.end as u64 * width);
+                let lasts =
+                    |one: &super::drill_incidents::Occasion| one.from < until && one.until > from;
+                self.occasions.iter().any(lasts)
+            };
+            rows.push(vec![
+                "incidents".to_owned(),
+                of(&|at| if during(at) { 'x' } else { '·' }),
+            ]);
+        }
+        for row in self.shown() {
+            rows.push(vec![
+                row.policy.clone(),
+                of(&|at| {
+                    let sum = sums(&row.drill.first, at);
+                    let known = sum.requests.saturating_sub(sum.undetermined);
+                    if known == 0 {
+                        return '·';
+                    }
+                    // Full only if hardly anybody is left out; empty only if everybody is.
+                    let eighths = (sum.in_slo * 8).div_ceil(known) as usize;
+                    if sum.in_slo * 100 < known * 99 {
+                        LEVELS[eighths.min(7)]
+                    } else {
+                        LEVELS[8]
+                    }
+                }),
+            ]);
+        }
+        block(
+            format!(
+                "Time line of the first replicate, {} a character: share served within the SLO (a full block: at least 99 %)",
+                length(Duration(
+                    first.bin.0 * (bins as u64).div_ceil(columns as u64)
+                ))
+            ),
+            &[("", false), ("from beginning to end", false)],
+            rows,
+        )
+    }
+}
+
+/// A number that stands for a count: digits where there are few.
+pub(super) fn few(value: f64) -> String {
+    let is_small = value.abs() < 10.0 && value.fract() != 0.0;
+    decimal(value, usize::from(is_small))
+}
+
+fn is_few(estimate: &Estimate) -> bool {
+    estimate
+        .value
+        .is_some_and(|value| value.abs() < 10.0 && value.fract() != 0.0)
+}
+
+/// A last line that says how many are left out.
+fn more(rows: &mut Vec<Vec<String>>, all: usize, columns: usize) {
+    let left = all - rows.len();
+    if left > 0 {
+        let mut cells = vec![String::new(); columns];
+        cells[0] = format!("and {} more, in the JSON", whole(left as u64));
+        rows.push(cells);
+    }
+}
+
+/// A measure of a day, in its form. Some stand without their intervals, which are in the JSON.
+fn cell(day: &Day, name: &str) -> String {
+    let form = MEASURES
+        .iter()
+        .find(|measure| measure.name == name)
+        .map(|measure| measure.form);
+    let (Some(form), Some(estimate)) = (form, day.get(name)) else {
+        return UNKNOWN.to_owned();
+    };
+    match form {
+        Form::Share => measured(estimate, 100.0, 2, " %"),
+        // Their intervals would make the lines too long to read.
+        Form::Plain if name == "attempts_per_request" => alone(estimate, 3),
+        Form::Usd if name == "wasted_usd_per_1k" => alone(estimate, 2),
+        Form::Usd | Form::Plain => measured(estimate, 1.0, 2, ""),
+        Form::Seconds => alone(estimate, 2),
+    }
+}
+
+/// A value without its interval.
+fn alone(estimate: &Estimate, decimals: usize) -> String {
+    estimate
+        .value
+        .map_or_else(|| UNKNOWN.to_owned(), |value| decimal(value, decimals))
+}
+
+/// How long recovery took.
+pub(super) fn recovery_in_words(recovery: &Recovery) -> String {
+    if recovery.harmed.value == Some(0.0) {
+        return "no harm".to_owned();
+    }
+    let missing = recovery.times.iter().filter(|time| time.is_none()).count();
+    match (missing, recovery.times.len()) {
+        (0, _) => recovery.mean_s.value.map_or_else(
+            || UNKNOWN.to_owned(),
+            |secs| length(Duration::from_secs_f64(secs)),
+        ),
+        (1, 1) => "not within the run".to_owned(),
+        (some, all) if some == all => format!("not within the run, in any of {all}"),
+        (some, all) => format!("not within the run in {some} of {all}"),
+    }
+}
