@@ -214,18 +214,14 @@ fn a_world_with_a_timeline_is_acted_out() {
     assert_eq!(ask("unheard-of").0, 200);
     assert_eq!(serving.stop("-INT"), Some(0));
     let seen = std::fs::read_to_string(log).unwrap();
-    let acted: Vec<Value> = seen
+    let kinds: Vec<Value> = seen
         .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["acted"].clone())
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["kind"].clone())
         .collect();
+    let null = Value::Null;
     assert_eq!(
-        acted,
-        [
-            json!("ok"),
-            json!("rate_limit"),
-            json!("overloaded"),
-            Value::Null
-        ]
+        kinds,
+        [null.clone(), json!("rate_limit"), json!("overloaded"), null]
     );
 }
 

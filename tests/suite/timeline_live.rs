@@ -8,7 +8,9 @@
 //! Real time is never exact, so the script is one in which nothing hangs on a few milliseconds, and that
 //! is checked: the simulated traces stay the same when latencies and incidents move by [`MARGIN`].
 
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration as Real;
 
 use routelab::catalogue::Catalogue;
@@ -36,8 +38,11 @@ const GAP: Duration = Duration::from_millis(150);
 const MARGIN: Duration = Duration::from_millis(25);
 /// How far a latency over sockets may be from the simulated one: 60 ms and a tenth of it.
 const TOLERANCE: (Duration, f64) = (Duration::from_millis(60), 0.1);
-/// A machine on which something was this much late did not keep time.
-const LATE_MAX: Real = Real::from_millis(20);
+/// A machine on which something was later than this did not keep time: other programs had it, and what is
+/// compared is its scheduler.
+const LATE_MAX: Real = Real::from_millis(10);
+/// Most runs. One that agrees is enough, however late: a wrong simulation agrees with none.
+const RUNS_MAX: usize = 6;
 
 const WORKLOAD: &str = r#"
 [synthetic]
@@ -251,7 +256,7 @@ async fn lived(workload: &Workload, streamed: bool) -> Lived {
     let catalogue = catalogue(Some(&server));
     let policy = policy_of("chain", POLICY, &catalogue);
     let options = Options {
-        keys: std::sync::Arc::new(|name| (name == "MARKER_KEY").then(|| KEY.to_owned())),
+        keys: Arc::new(|name| (name == "MARKER_KEY").then(|| KEY.to_owned())),
         call_seed: Some(1),
         ..Options::default()
     };
@@ -264,6 +269,7 @@ async fn lived(workload: &Workload, streamed: bool) -> Lived {
         replicate: 0,
     };
     workload.fill(key, 0, REQUESTS as usize, &mut batch);
+    let watch = Watch::start();
     server.begin_timeline();
     let began = now();
     let calls: Vec<_> = texts
@@ -298,7 +304,41 @@ async fn lived(workload: &Workload, streamed: bool) -> Lived {
         lived.stories.push(story);
         lived.late = lived.late.max(late);
     }
+    lived.late = lived.late.max(watch.stop());
     lived
+}
+
+/// Sleeps a little again and again, and knows the worst delay in waking up.
+struct Watch {
+    over: Arc<AtomicBool>,
+    sleepers: Vec<JoinHandle<Real>>,
+}
+
+impl Watch {
+    fn start() -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let sleeper = || {
+            let over = over.clone();
+            let nap = Real::from_millis(2);
+            std::thread::spawn(move || {
+                let mut worst = Real::ZERO;
+                while !over.load(Ordering::Relaxed) {
+                    let before = now();
+                    std::thread::sleep(nap);
+                    worst = worst.max(before.elapsed().saturating_sub(nap));
+                }
+                worst
+            })
+        };
+        let sleepers = vec![sleeper(), sleeper()];
+        Self { over, sleepers }
+    }
+
+    fn stop(self) -> Real {
+        self.over.store(true, Ordering::Relaxed);
+        let worst = |sleeper: JoinHandle<Real>| sleeper.join().unwrap();
+        self.sleepers.into_iter().map(worst).max().unwrap()
+    }
 }
 
 #[expect(
@@ -391,17 +431,34 @@ async fn sockets_agree_with_the_simulator(streamed: bool) {
     let expected = simulated(&plain, &workload, &timeline);
     check_variety(streamed, &expected);
     check_margins(&plain, &workload, streamed, &expected);
-    let mut found = lived(&workload, streamed).await;
-    if found.late > LATE_MAX {
-        // Something else had the machine; once more.
-        found = lived(&workload, streamed).await;
+    let (mut on_time, mut told) = (0, String::new());
+    for _ in 0..RUNS_MAX {
+        let found = lived(&workload, streamed).await;
+        let differences = differences(&found.stories, &expected);
+        if differences.is_empty() {
+            return;
+        }
+        on_time += usize::from(found.late <= LATE_MAX);
+        told += &format!(
+            "at worst {:?} late\n{}\n",
+            found.late,
+            differences.join("\n")
+        );
+        // Once may be a delay that nobody saw.
+        if on_time > 1 {
+            break;
+        }
     }
-    let mut wrong = Vec::new();
-    for (number, (seen, expected)) in found.stories.iter().zip(&expected).enumerate() {
+    panic!("sockets and simulation disagree\n{told}");
+}
+
+fn differences(seen: &[Story], expected: &[Story]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, (seen, expected)) in seen.iter().zip(expected).enumerate() {
         let off = seen.total.0.abs_diff(expected.total.0) as f64;
         let allowed = TOLERANCE.0.0 as f64 + TOLERANCE.1 * expected.total.0 as f64;
         if seen.steps != expected.steps || off > allowed {
-            wrong.push(format!(
+            found.push(format!(
                 "request {number}\n  simulated {} {}\n  sockets   {} {}",
                 expected.total,
                 expected.text(),
@@ -410,12 +467,7 @@ async fn sockets_agree_with_the_simulator(streamed: bool) {
             ));
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "at worst {:?} late\n{}",
-        found.late,
-        wrong.join("\n")
-    );
+    found
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant as Moment;
 
 use super::{State, worldly};
-use crate::router::{Limits, RouteId};
+use crate::router::{FaultKind, Limits, RouteId};
 use crate::standin::timed;
 use crate::standin::transmission::Transmission;
 use crate::standin::world::{ROUTE_HEADER, World};
@@ -163,9 +163,15 @@ impl Stage {
 }
 
 impl Played {
-    /// For the log.
-    pub(super) fn name(&self) -> &'static str {
-        self.answered.fault.map_or("ok", |fault| fault.kind.name())
+    /// How it fails, if it does: what a script of faults would call it, and the kind.
+    pub(super) fn failure(&self) -> Option<(&'static str, FaultKind)> {
+        let kind = self.answered.fault?.kind;
+        let name = match kind {
+            FaultKind::Timeout => "stall",
+            _ if self.answered.shown_at.is_some() => "cut",
+            _ => "kind",
+        };
+        Some((name, kind))
     }
 
     pub(super) fn transmission(

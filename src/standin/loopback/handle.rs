@@ -52,17 +52,15 @@ pub(super) async fn handle(
         asked: None,
         number: None,
         act: None,
-        refused: None,
+        is_acted: false,
         acted: None,
+        refused: None,
         is_stream: false,
     };
     let mut answer = call.answer(body).await;
     call.note(answer.status, &answer.headers);
     let at_once = !call.is_stream;
-    let head_after = call
-        .acted
-        .is_some()
-        .then(|| head_after(&state, &mut answer));
+    let head_after = call.is_acted.then(|| head_after(&state, &mut answer));
     drop(call);
     let response = response(&state, answer, at_once);
     if let Some(wait) = head_after {
@@ -99,10 +97,12 @@ struct Call<'a> {
     asked: Option<Incoming>,
     number: Option<(u64, u8)>,
     act: Option<Act>,
+    /// Whether a timeline decided.
+    is_acted: bool,
+    /// How the timeline made it fail: what a script would call it, and the kind.
+    acted: Option<(&'static str, FaultKind)>,
     /// Why it was refused, if it was.
     refused: Option<FaultKind>,
-    /// What the timeline made of it.
-    acted: Option<&'static str>,
     is_stream: bool,
 }
 
@@ -237,7 +237,8 @@ impl Call<'_> {
         let mut sent = match played {
             Some(played) => {
                 self.number = Some((played.number, played.attempt));
-                self.acted = Some(played.name());
+                self.is_acted = true;
+                self.acted = played.failure();
                 played.transmission(adapter, &answer, incoming.stream)
             }
             None => Transmission::of(adapter, &answer, incoming.stream, self.act.as_ref()),
@@ -327,9 +328,9 @@ impl Call<'_> {
                 number: self.number,
                 status,
                 act: self.act.as_ref(),
+                acted: self.acted,
                 refused: self.refused,
                 answered,
-                acted: self.acted,
             });
         }
     }

@@ -61,12 +61,12 @@ pub(super) struct Sighting<'a> {
     pub(super) number: Option<(u64, u8)>,
     pub(super) status: u16,
     pub(super) act: Option<&'a Act>,
+    /// How a timeline made it fail: what a script would call it, and the kind.
+    pub(super) acted: Option<(&'static str, FaultKind)>,
     /// Why the server itself refused it.
     pub(super) refused: Option<FaultKind>,
     /// The answer's headers.
     pub(super) answered: &'a Headers,
-    /// What the timeline made of it: `ok`, or a kind of failure.
-    pub(super) acted: Option<&'static str>,
 }
 
 /// Where they are written.
@@ -151,12 +151,11 @@ fn line(sighting: &Sighting<'_>, bodies: bool) -> Value {
         }
     }
     line["status"] = sighting.status.into();
-    line["fault"] = sighting.act.map(name).into();
+    let acted = sighting.acted;
+    line["fault"] = sighting.act.map(name).or(acted.map(|one| one.0)).into();
     let kind = match sighting.act {
         Some(Act::Kind { kind, .. } | Act::ErrorFrame { kind, .. }) => Some(*kind),
-        _ => sighting
-            .refused
-            .or_else(|| sighting.acted.and_then(FaultKind::from_name)),
+        _ => acted.map(|one| one.1).or(sighting.refused),
     };
     line["kind"] = kind.map(FaultKind::name).into();
     let hints: serde_json::Map<String, Value> = HINTS
@@ -170,9 +169,6 @@ fn line(sighting: &Sighting<'_>, bodies: bool) -> Value {
         .collect();
     if !hints.is_empty() {
         line["answer_headers"] = hints.into();
-    }
-    if let Some(acted) = sighting.acted {
-        line["acted"] = acted.into();
     }
     line
 }
@@ -252,9 +248,9 @@ mod tests {
             number: Some((3, 1)),
             status: 200,
             act: Some(&Act::KeepAlivesOnly),
+            acted: None,
             refused: None,
             answered: &Headers::from_iter([("set-cookie", "SECRET"), ("retry-after", "2")]),
-            acted: None,
         };
         let quiet = line(&sighting, false);
         assert!(!quiet.to_string().contains("SECRET"), "{quiet}");
