@@ -110,6 +110,10 @@ pub(super) const MEASURES: &[Measure] = &[
     )),
     measure!("usd_per_1k", Usd, |_, t| (t.costed > 0)
         .then(|| t.cost_sum as f64 / t.costed as f64 / PER_1K)),
+    // Only if all costs are known: else what was served for nothing cannot be told from it.
+    measure!("usd_per_1k_served", Usd, |p, t| (p.totals.served > 0
+        && t.costed == determined(p))
+    .then(|| t.cost_sum as f64 / p.totals.served as f64 / PER_1K)),
     measure!("wasted_usd_per_1k", Usd, |p, t| (t.costed > 0)
         .then(|| p.wasted_cost as f64 / t.costed as f64 / PER_1K)),
     measure!("accuracy", Share, |_, t| (t.graded > 0)
