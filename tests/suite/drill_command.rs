@@ -115,7 +115,9 @@ fn policy<'a>(json: &'a Value, name: &str) -> &'a Value {
 
 fn value(policy: &Value, day: &str, name: &str) -> f64 {
     let value = &policy[day][name]["value"];
-    value.as_f64().unwrap_or_else(|| panic!("{day} {name}: {value}"))
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("{day} {name}: {value}"))
 }
 
 #[test]
@@ -130,7 +132,10 @@ fn the_fallback_whose_limit_was_used_up_is_named_with_whose_data_it_was() {
     let expected = 20.0 / 90.0 * 0.5 * 0.5;
     assert!((lost - expected).abs() < 0.02, "{lost} {expected}");
     let unserved = resilient["unserved"].as_array().unwrap();
-    let all: u64 = unserved.iter().map(|one| one["requests"].as_u64().unwrap()).sum();
+    let all: u64 = unserved
+        .iter()
+        .map(|one| one["requests"].as_u64().unwrap())
+        .sum();
     let saturated: u64 = unserved
         .iter()
         .filter(|one| one["reason"] == "saturated")
@@ -141,7 +146,10 @@ fn the_fallback_whose_limit_was_used_up_is_named_with_whose_data_it_was() {
             one["requests"].as_u64().unwrap()
         })
         .sum();
-    assert!(saturated * 10 > all * 9, "{saturated} of {all}: {unserved:?}");
+    assert!(
+        saturated * 10 > all * 9,
+        "{saturated} of {all}: {unserved:?}"
+    );
     assert_eq!(resilient["residency_violations"], 0);
     assert!(
         json["summary"]
@@ -164,7 +172,14 @@ fn the_fallback_whose_limit_was_used_up_is_named_with_whose_data_it_was() {
 #[test]
 fn what_fails_and_what_is_limited_can_be_said_on_the_command_line() {
     let folder = folder("");
-    let common = ["--requests", "3000", "--replicates", "1", "--format", "json"];
+    let common = [
+        "--requests",
+        "3000",
+        "--replicates",
+        "1",
+        "--format",
+        "json",
+    ];
     let with = |more: &[&str]| {
         let all = [&common[..], more].concat();
         go(folder.path(), "drill", &all)
@@ -183,13 +198,18 @@ fn what_fails_and_what_is_limited_can_be_said_on_the_command_line() {
     assert!(notes.contains("has no `[timeline]`"), "{notes}");
     assert!(value(policy(&down, "alone"), "harm", "lost") > 0.02);
 
-    let slow = with(&["--down", "primary", "--at", "14:30", "--slow", "40", "--for", "1h30m"]).json();
+    let slow = with(&[
+        "--down", "primary", "--at", "14:30", "--slow", "40", "--for", "1h30m",
+    ])
+    .json();
     assert_eq!(slow["incidents"][0]["effect"], "slow");
     assert_eq!(slow["incidents"][0]["from_s"], 52_200.0);
     let alone = policy(&slow, "alone");
     assert!(value(alone, "drill", "ttft_p99_s") > 2.0 * value(alone, "calm", "ttft_p99_s"));
 
-    let part = with(&["--down", "azure-eu", "--fail", "server", "--share", "0.5", "--at", "2h"]);
+    let part = with(&[
+        "--down", "azure-eu", "--fail", "server", "--share", "0.5", "--at", "2h",
+    ]);
     assert_eq!(part.json()["incidents"][0]["share"], 0.5);
 
     let limit = with(&["--limit", "primary.rpm=2"]).json();
@@ -205,7 +225,9 @@ fn what_fails_and_what_is_limited_can_be_said_on_the_command_line() {
 #[test]
 fn recorded_rows_are_spread_over_a_day() {
     let folder = tempfile::tempdir().unwrap();
-    let rows: String = (0..500).map(|i| format!("{i},chat,1,{}\n", i % 2)).collect();
+    let rows: String = (0..500)
+        .map(|i| format!("{i},chat,1,{}\n", i % 2))
+        .collect();
     fs::write(
         folder.path().join("d.csv"),
         format!("id,task,correct_a,correct_b\n{rows}"),
@@ -213,7 +235,18 @@ fn recorded_rows_are_spread_over_a_day() {
     .unwrap();
     let ran = run_in(
         folder.path(),
-        &["drill", "d.csv", "--down", "a", "--for", "2h", "--replicates", "2", "--format", "json"],
+        &[
+            "drill",
+            "d.csv",
+            "--down",
+            "a",
+            "--for",
+            "2h",
+            "--replicates",
+            "2",
+            "--format",
+            "json",
+        ],
     );
     let json = ran.json();
     assert_eq!(json["workload"]["requests"], 500);
@@ -233,7 +266,14 @@ fn the_number_of_threads_changes_no_byte() {
     let folder = folder(TIMELINE);
     let files = |threads: &str| -> Vec<(String, Vec<u8>)> {
         let out = folder.path().join(format!("out-{threads}"));
-        let more = ["--replicates", "3", "--threads", threads, "--report", out.to_str().unwrap()];
+        let more = [
+            "--replicates",
+            "3",
+            "--threads",
+            threads,
+            "--report",
+            out.to_str().unwrap(),
+        ];
         go(folder.path(), "drill", &more).fine();
         let mut files: Vec<(String, Vec<u8>)> = fs::read_dir(&out)
             .unwrap()
@@ -267,12 +307,19 @@ fn the_number_of_threads_changes_no_byte() {
     for output in manifest["outputs"].as_array().unwrap() {
         let name = output["path"].as_str().unwrap();
         let (_, bytes) = one.iter().find(|(known, _)| known == name).unwrap();
-        assert_eq!(output["sha256"], routelab::report::sha256_hex(bytes), "{name}");
+        assert_eq!(
+            output["sha256"],
+            routelab::report::sha256_hex(bytes),
+            "{name}"
+        );
     }
     let csv = String::from_utf8(one[0].1.clone()).unwrap();
     let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert!(columns.iter().all(|count| *count == columns[0]));
-    assert!(csv.lines().any(|line| line.starts_with("resilient,false,secondary,1800.0,60.0,")));
+    assert!(
+        csv.lines()
+            .any(|line| line.starts_with("resilient,false,secondary,1800.0,60.0,"))
+    );
 }
 
 #[test]
@@ -282,11 +329,22 @@ fn plots_are_written_where_they_are_wanted() {
     go(folder.path(), "drill", &plot).fine();
     for name in ["day-alone.svg", "day-resilient.svg"] {
         let svg = fs::read_to_string(folder.path().join(name)).unwrap();
-        assert!(svg.starts_with("<svg") && svg.contains("azure-eu"), "{name}");
+        assert!(
+            svg.starts_with("<svg") && svg.contains("azure-eu"),
+            "{name}"
+        );
     }
     let one = [
-        "drill", "w.toml", "-p", "p/alone.toml", "--routes", "routes.toml", "--replicates", "1",
-        "--plot", "only.svg",
+        "drill",
+        "w.toml",
+        "-p",
+        "p/alone.toml",
+        "--routes",
+        "routes.toml",
+        "--replicates",
+        "1",
+        "--plot",
+        "only.svg",
     ];
     run_in(folder.path(), &one).fine();
     assert!(folder.path().join("only.svg").is_file());
@@ -300,7 +358,10 @@ fn compare_runs_in_time_and_takes_its_intervals_from_replicates() {
         let json = go(folder.path(), "compare", &all).json();
         let rows = json["rows"].as_array().unwrap();
         let row = rows.iter().find(|row| row["policy"] == "alone").unwrap();
-        (row["metrics"]["unserved"].clone(), json["notes"].to_string())
+        (
+            row["metrics"]["unserved"].clone(),
+            json["notes"].to_string(),
+        )
     };
     let (several, notes) = metric(&["--replicates", "3"]);
     assert_eq!(several["method"], "t-replicates");
@@ -313,7 +374,11 @@ fn compare_runs_in_time_and_takes_its_intervals_from_replicates() {
     assert!(notes.contains("one run on the timeline"), "{notes}");
 
     let staged = go(folder.path(), "compare", &["--fidelity", "outcome"]);
-    assert!(staged.stderr.contains("`[timeline]` is left out"), "{}", staged.stderr);
+    assert!(
+        staged.stderr.contains("`[timeline]` is left out"),
+        "{}",
+        staged.stderr
+    );
     staged.fine();
 }
 
@@ -323,16 +388,31 @@ fn commands_that_take_requests_one_by_one_say_so() {
     let said = |arguments: &[&str], has: bool| {
         let ran = run_in(folder.path(), arguments);
         let note = "does not use `[timeline]`";
-        assert_eq!(ran.stderr.contains(note), has, "{arguments:?}: {}", ran.stderr);
+        assert_eq!(
+            ran.stderr.contains(note),
+            has,
+            "{arguments:?}: {}",
+            ran.stderr
+        );
         ran.fine();
     };
     let files = ["w.toml", "-p", "p/alone.toml", "--routes", "routes.toml"];
-    said(&[&["explain"], &files[..], &["--request", "3"]].concat(), true);
+    said(
+        &[&["explain"], &files[..], &["--request", "3"]].concat(),
+        true,
+    );
     let sweep = [&["sweep"], &files[..], &["--vary", "margin=0.01,0.02"]].concat();
     said(&sweep, true);
     said(&[&sweep[..], &["-q"]].concat(), false);
     let size = [
-        "size", "canary", "w.toml", "--candidate", "secondary", "--base", "primary", "--routes",
+        "size",
+        "canary",
+        "w.toml",
+        "--candidate",
+        "secondary",
+        "--base",
+        "primary",
+        "--routes",
         "routes.toml",
     ];
     said(&size, true);
@@ -346,7 +426,11 @@ fn mistakes_in_a_timeline_are_found_by_every_command_that_reads_it_and_once() {
     let folder = folder(&wrong);
     for command in ["compare", "drill"] {
         let errors = go(folder.path(), command, &[]).refused();
-        assert_eq!(errors.matches("azure-uk").count(), 2, "message and line: {errors}");
+        assert_eq!(
+            errors.matches("azure-uk").count(),
+            2,
+            "message and line: {errors}"
+        );
         assert!(errors.contains("did you mean `azure-eu`?"), "{errors}");
     }
     let errors = run_in(folder.path(), &["check", "w.toml"]).refused();

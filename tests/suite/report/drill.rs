@@ -6,7 +6,9 @@ use routelab::router::{BreakerChange, FaultKind, RouteId};
 use routelab::sim::{
     Change, Contestant, Counts, Lost, Passage, Reason, Results, RouteBin, RoutePassage, Timetable,
 };
-use routelab::timeline::{Arrivals, Dimension, Effect, Incident, Limit, OutputCount, Slo, Timeline};
+use routelab::timeline::{
+    Arrivals, Dimension, Effect, Incident, Limit, OutputCount, Slo, Timeline,
+};
 use routelab::units::{Duration, Instant, Probability};
 
 const BIN: Duration = Duration::from_secs(600);
@@ -33,12 +35,16 @@ fn passage(held: u64, replicate: u64) -> Passage {
         let is_down = (DOWN.0..DOWN.1).contains(&bin);
         let requests = 100 + bin % 3;
         // A few more are late in the second replicate.
-        let served = if is_down { held } else { requests };
+        let served = if is_down {
+            held.min(requests)
+        } else {
+            requests
+        };
         let counts = Counts {
             requests,
             served,
             in_slo: served.saturating_sub(1 + replicate),
-            fallback: if is_down { held } else { 0 },
+            fallback: if is_down { served } else { 0 },
             attempts: requests + if is_down { 20 } else { 0 },
             retries: if is_down { 10 } else { 0 },
             harmed: requests - served,
@@ -61,8 +67,8 @@ fn passage(held: u64, replicate: u64) -> Passage {
         });
         secondary.bins.push(RouteBin {
             attempts: if is_down { requests } else { 0 },
-            failed: if is_down { requests - held } else { 0 },
-            refused: if is_down { requests - held } else { 0 },
+            failed: requests - served,
+            refused: requests - served,
             ..RouteBin::default()
         });
         for _ in 0..served {
@@ -289,8 +295,16 @@ fn the_numbers_of_a_drill_are_those_of_the_passages() {
     assert_eq!(availability["n"], 2);
     // Student with one degree of freedom: 12.706205 × half the difference of two values.
     let half = 12.706_204_736 * (served(1.0) - served(0.0)) / requests / 2.0;
-    assert_close(availability["high"].as_f64(), (expected + half).min(1.0), 1e-6);
-    assert_close(policies[0]["calm"]["availability"]["value"].as_f64(), 1.0, 0.0);
+    assert_close(
+        availability["high"].as_f64(),
+        (expected + half).min(1.0),
+        1e-6,
+    );
+    assert_close(
+        policies[0]["calm"]["availability"]["value"].as_f64(),
+        1.0,
+        0.0,
+    );
     assert!(policies[0]["calm"]["availability"]["low"].is_null());
     assert_close(
         policies[0]["harm"]["lost"]["value"].as_f64(),
@@ -400,7 +414,8 @@ fn names_from_outside_break_out_of_no_document() {
     }
     for (name, svg) in drill.plots() {
         assert!(
-            name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)),
+            name.chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)),
             "{name}"
         );
         assert!(!svg.contains("<b>") && !svg.contains('\u{1b}') && !svg.contains('\u{202e}'));
