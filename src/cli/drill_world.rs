@@ -7,7 +7,9 @@ use super::numbers::When;
 use super::timeline::{REQUESTS_MAX, extent, requests};
 use crate::router::FaultKind;
 use crate::source::{Diagnostic, Diagnostics};
-use crate::timeline::{self, Arrivals, Effect, Incident, Latency, Timeline};
+use crate::timeline::{
+    self, Arrivals, Effect, Incident, Latency, RATE_MAX_PER_S, RATE_MIN_PER_S, Timeline,
+};
 use crate::units::{Duration, Instant, Probability};
 
 /// Requests per second in the mean of the default day: a service of medium size.
@@ -88,7 +90,9 @@ fn daily(rate_per_s: f64) -> Result<Arrivals, Diagnostic> {
         Diagnostic::error(format!(
             "{rate_per_s} requests a second are more, or fewer, than can be simulated"
         ))
-        .help("say --rate, or fewer --requests or --hours")
+        .help(format!(
+            "a rate lies between {RATE_MIN_PER_S} and {RATE_MAX_PER_S}: it is what --rate says, or --requests (or recorded rows) over --hours"
+        ))
     })
 }
 
