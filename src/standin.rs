@@ -11,6 +11,7 @@ pub mod faults;
 pub mod loopback;
 pub mod outcome;
 pub mod scripted;
+pub mod timed;
 pub mod transmission;
 pub mod wired;
 pub mod world;

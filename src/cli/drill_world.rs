@@ -8,7 +8,7 @@ use super::timeline::{REQUESTS_MAX, extent, requests};
 use crate::router::FaultKind;
 use crate::source::{Diagnostic, Diagnostics};
 use crate::timeline::{
-    self, Arrivals, Effect, Incident, Latency, RATE_MAX_PER_S, RATE_MIN_PER_S, Timeline,
+    self, Arrivals, Effect, Incident, Latency, Limit, RATE_MAX_PER_S, RATE_MIN_PER_S, Timeline,
 };
 use crate::units::{Duration, Instant, Probability};
 
@@ -49,18 +49,15 @@ pub(super) fn of(arguments: &Arguments, inputs: &mut Inputs) -> Result<World, Di
     .map_err(|error| Diagnostics(vec![error]))?;
     for text in &arguments.limit {
         match timeline::parse_limit(text, &inputs.catalogue) {
-            Ok(limit) => world.timeline.limits.push(limit),
+            Ok(limit) => {
+                let route = limit.name.clone();
+                let before = world.timeline.limits.clone();
+                limit.set_in(&mut world.timeline.limits);
+                let remark = remark_of(text, &route, &before, &world.timeline.limits);
+                world.remarks.push(remark);
+            }
             Err(error) => found.push(*error),
         }
-    }
-    if !arguments.limit.is_empty() {
-        world.remarks.push(format!(
-            "{} of the command line, beside what else is limited: a limit replaces none",
-            match arguments.limit.len() {
-                1 => "1 rate limit".to_owned(),
-                n => format!("{n} rate limits"),
-            }
-        ));
     }
     let length;
     (world.expected, length) = extent(&world.timeline, world.requests, arguments.inputs.seed);
@@ -78,6 +75,24 @@ pub(super) fn of(arguments: &Arguments, inputs: &mut Inputs) -> Result<World, Di
         );
     }
     Ok(world)
+}
+
+/// What a `--limit` changed.
+fn remark_of(text: &str, route: &str, before: &[Limit], after: &[Limit]) -> String {
+    let changed: Vec<String> = after
+        .iter()
+        .zip(before)
+        .filter(|(after, before)| after.per_min != before.per_min)
+        .map(|(after, _)| format!("`{}`", after.name))
+        .collect();
+    if changed.is_empty() {
+        format!("`{text}` of the command line limits `{route}` alone, beside what else is limited")
+    } else {
+        format!(
+            "`{text}` of the command line changes {}, for all routes that share it",
+            changed.join(", ")
+        )
+    }
 }
 
 fn hours(hours: f64) -> Duration {

@@ -12,12 +12,17 @@ use super::Exit;
 use super::inputs::{self, Reader};
 use super::screen::Screen;
 use crate::catalogue::Catalogue;
+use crate::router::Limits;
 use crate::standin::faults::{self, Faults};
-use crate::standin::loopback::{Log, Model, Scripted, Server, ServerSpec};
+use crate::standin::loopback::{Acting, Log, Model, Scripted, Server, ServerSpec};
 use crate::standin::world::World;
+use crate::timeline::{self, Timeline};
+use crate::units::Duration;
 use crate::wire::ADAPTERS;
 use crate::workload::{Domain, DrawKey, Workload};
 
+/// Until when outages are drawn, of a timeline that does not say how long it is: thirty days.
+const HORIZON: Duration = Duration::from_secs(30 * 86_400);
 /// The form of what `--json` prints.
 const SCHEMA: &str = "routelab.serve/1";
 
@@ -32,7 +37,8 @@ pub(super) struct Arguments {
     /// What goes wrong (TOML): statuses, error frames, cuts, stalls, by model, request and attempt.
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
-    /// Answer as the routes of this workload would, instead of by script.
+    /// Answer as the routes of this workload would, instead of by script. If it has a timeline, that is
+    /// acted out: answers take their time, limits refuse, incidents come and go from the start on.
     #[arg(long, value_name = "WORKLOAD")]
     world: Option<PathBuf>,
     /// The route catalogue: which route a model's name stands for [default: policies/routes.toml with
@@ -170,10 +176,10 @@ fn read(arguments: &Arguments, screen: &Screen) -> Result<ServerSpec, Exit> {
         None => None,
     };
     let catalogue = routes.and_then(|path| reader.catalogue(path).ok());
-    let workload = arguments
-        .world
-        .as_ref()
-        .and_then(|path| reader.workload(path, None));
+    let (workload, timeline) = match &arguments.world {
+        Some(path) => world_at(&mut reader, path, catalogue.as_ref()),
+        None => (None, None),
+    };
     let faults = match &arguments.faults {
         Some(path) => reader
             .text(path)
@@ -196,11 +202,17 @@ fn read(arguments: &Arguments, screen: &Screen) -> Result<ServerSpec, Exit> {
     let Some(faults) = faults.filter(|_| !wrong) else {
         return Err(Exit::BadInput);
     };
-    let model: Arc<dyn Model> = match workload {
-        Some(workload) => Arc::new(world(workload, catalogue.as_ref(), arguments.seed)),
+    let world = workload.map(|workload| world(workload, catalogue.as_ref(), arguments.seed));
+    let acting = match (timeline, &world) {
+        (Some(timeline), Some(world)) => Some(acting(timeline, world, catalogue.as_ref())),
+        _ => None,
+    };
+    let model: Arc<dyn Model> = match world {
+        Some(world) => Arc::new(world),
         None => Arc::new(Scripted),
     };
     Ok(ServerSpec {
+        acting,
         host: arguments.host,
         port: arguments.port,
         model,
@@ -209,6 +221,58 @@ fn read(arguments: &Arguments, screen: &Screen) -> Result<ServerSpec, Exit> {
         log_bodies: arguments.log_bodies,
         ..ServerSpec::default()
     })
+}
+
+/// A workload, and its timeline if it has one. Without a catalogue the workload's routes are all there is.
+fn world_at(
+    reader: &mut Reader,
+    path: &Path,
+    catalogue: Option<&Catalogue>,
+) -> (Option<Workload>, Option<Timeline>) {
+    if !inputs::is_workload_file(path) {
+        return (reader.workload(path, None), None);
+    }
+    let Some(file) = reader.text(path) else {
+        return (None, None);
+    };
+    let workload = reader.workload_of(path, &file);
+    let timeline = workload.as_ref().and_then(|workload| {
+        let made_up;
+        let catalogue = match catalogue {
+            Some(catalogue) => catalogue,
+            None => {
+                made_up = Catalogue::of_unknown_routes(&workload.routes);
+                &made_up
+            }
+        };
+        let names = timeline::Names {
+            catalogue,
+            tenants: &workload.tenants,
+        };
+        let draft = timeline::parse(&file, &names, &mut reader.found)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let trace = match draft.trace_path() {
+            Some(trace) => Some(reader.bytes(&folder.join(&trace.value), inputs::DATA_BYTES_MAX)?),
+            None => None,
+        };
+        draft.build(trace.as_deref(), &mut reader.found)
+    });
+    (workload, timeline)
+}
+
+/// The timeline as the servers act it out.
+fn acting(timeline: Timeline, world: &World, catalogue: Option<&Catalogue>) -> Acting {
+    let routes = match catalogue {
+        Some(catalogue) => catalogue.names().map(str::to_owned).collect(),
+        None => world.workload.routes.clone(),
+    };
+    Acting {
+        horizon: timeline.duration.unwrap_or(HORIZON),
+        timeline,
+        world: world.clone(),
+        routes,
+        limits: catalogue.map_or_else(Limits::default, |catalogue| catalogue.limits),
+    }
 }
 
 /// Models and the routes that lead to them.

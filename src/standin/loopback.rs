@@ -11,6 +11,7 @@
 //! would else count or look up: [`REQUEST_HEADER`](super::world::REQUEST_HEADER),
 //! [`ATTEMPT_HEADER`](super::world::ATTEMPT_HEADER) and [`ROUTE_HEADER`](super::world::ROUTE_HEADER).
 
+mod acting;
 mod caller;
 mod endpoint;
 mod handle;
@@ -19,6 +20,7 @@ mod sending;
 mod sightings;
 mod worldly;
 
+pub use acting::Acting;
 pub use caller::Caller;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -38,6 +40,7 @@ use tokio::sync::{Semaphore, oneshot};
 use super::faults::{Act, Faults};
 use super::scripted;
 use crate::wire::{ADAPTERS, Adapter, Headers, Incoming, Response};
+use acting::Stage;
 use sightings::Sightings;
 
 /// A request as a [`Model`] sees it.
@@ -129,6 +132,8 @@ pub struct ServerSpec {
     pub model: Arc<dyn Model>,
     /// What goes wrong.
     pub faults: Faults,
+    /// What providers do in time, if they do anything. It needs a server that waits ([`Clock::Real`]).
+    pub acting: Option<Acting>,
     /// Whether it waits.
     pub clock: Clock,
     /// Names of models and the routes that lead to them: rules may name either.
@@ -149,6 +154,7 @@ impl Default for ServerSpec {
             port: 0,
             model: Arc::new(Scripted),
             faults: Faults::default(),
+            acting: None,
             clock: Clock::Real,
             names: Vec::new(),
             log: None,
@@ -170,6 +176,7 @@ pub struct Server {
 struct State {
     model: Arc<dyn Model>,
     faults: Faults,
+    stage: Option<Stage>,
     clock: Clock,
     names: Vec<(String, String)>,
     bounds: Bounds,
@@ -213,14 +220,22 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The port is taken, the address is not this machine's, or there are no threads to be had.
+    /// The port is taken, the address is not this machine's, or there are no threads to be had; or a
+    /// timeline is to be acted out in virtual time.
     pub fn start(spec: ServerSpec) -> io::Result<Self> {
+        if spec.acting.is_some() && spec.clock == Clock::Virtual {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a timeline is acted out in real time only",
+            ));
+        }
         let listener = std::net::TcpListener::bind((spec.host, spec.port))?;
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
         let state = Arc::new(State {
             model: spec.model,
             faults: spec.faults,
+            stage: spec.acting.map(Stage::new),
             clock: spec.clock,
             names: spec.names,
             bounds: spec.bounds,
@@ -303,6 +318,14 @@ impl Server {
     #[must_use]
     pub fn calls_by_model(&self) -> BTreeMap<(&'static str, String), u64> {
         self.state.counts().by_model.clone()
+    }
+
+    /// Begins the timeline again: now is its time zero, buckets are full and servers idle. It began for
+    /// the first time when the server started. Without a timeline nothing happens.
+    pub fn begin_timeline(&self) {
+        if let Some(stage) = &self.state.stage {
+            stage.begin();
+        }
     }
 
     /// Answers that are being written at this moment.

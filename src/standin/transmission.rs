@@ -219,7 +219,7 @@ impl Transmission {
 }
 
 /// The message of every error that a script asks for.
-const SCRIPTED: &str = "scripted fault";
+pub(super) const SCRIPTED: &str = "scripted fault";
 
 impl From<Reply> for Transmission {
     fn from(reply: Reply) -> Self {
@@ -247,7 +247,7 @@ pub fn content_pieces(adapter: &dyn Adapter, answer: &Answer<'_>) -> usize {
 
 /// For each piece of content but those that come with the end: how many pieces of the body there are up
 /// to and with it.
-fn content_ends(adapter: &dyn Adapter, reply: &Reply) -> Vec<usize> {
+pub(super) fn content_ends(adapter: &dyn Adapter, reply: &Reply) -> Vec<usize> {
     let mut parser = adapter.stream(&reply.headers);
     let mut ends = Vec::new();
     let mut events = Vec::new();

@@ -250,13 +250,18 @@ impl Iterator for Arriving<'_> {
     }
 }
 
-/// Starts of windows that begin or end at one of `edges`, with the first and the last of all; sorted.
+/// Starts of windows that begin or end at one of `edges`, with the first and the last that can matter;
+/// sorted.
 fn around(edges: impl Iterator<Item = Instant>, length: Duration, latest: Instant) -> Vec<Instant> {
-    let mut starts = vec![Instant::ZERO, latest];
+    let mut starts = vec![Instant::ZERO];
+    let mut last = Instant::ZERO;
     for edge in edges {
+        last = last.max(edge);
         starts.push(edge.min(latest));
         starts.push(Instant(edge.0.saturating_sub(length.0)).min(latest));
     }
+    // From a day after the last edge on, days repeat.
+    starts.push(latest.min(last.after(Duration(DAY))));
     starts.sort_unstable();
     starts.dedup();
     starts
@@ -277,14 +282,9 @@ fn highest(starts: Vec<Instant>, length: Duration, cumulative: impl Fn(Instant) 
 
 fn busiest_of_curves(streams: &[Renewal], length: Duration, latest: Instant) -> Instant {
     let curves = || streams.iter().map(|stream| &stream.curve);
-    let last = curves()
-        .flat_map(Curve::edges)
-        .max()
-        .unwrap_or(Instant::ZERO);
     let mut starts = around(curves().flat_map(Curve::edges), length, latest);
     if curves().any(Curve::is_daily) {
-        // From a day after the last edge on, days repeat.
-        let until = latest.min(last.after(Duration(DAY)));
+        let until = starts.last().copied().unwrap_or_default();
         let step = (until.0 / LOOKS_MAX).max(60_000_000);
         starts.extend((0..=until.0 / step).map(|look| Instant(look * step)));
         starts.sort_unstable();

@@ -3,6 +3,8 @@
 //! In this order: an incident may fail it; a rate limit may refuse it; chance may fail it; else servers
 //! take it up, and it comes to its end unless it breaks off or the caller hangs up first.
 
+use std::borrow::Cow;
+
 use super::{Dimension, Effect, Ending, Limiter, Servers, Timeline, Weather, Work};
 use crate::router::{Fault, FaultKind, Limits, RouteId};
 use crate::units::{Duration, Instant, Probability, Tokens, mix64};
@@ -84,7 +86,7 @@ pub struct Answered {
 /// free.
 #[derive(Clone, Debug)]
 pub struct Providers<'a> {
-    timeline: &'a Timeline,
+    timeline: Cow<'a, Timeline>,
     weather: Weather,
     limiter: Limiter,
     servers: Servers,
@@ -104,15 +106,25 @@ impl<'a> Providers<'a> {
     /// Providers at the beginning of the replicate of `key`. Outages are drawn up to `horizon`.
     #[must_use]
     pub fn open(timeline: &'a Timeline, key: DrawKey, horizon: Duration) -> Self {
+        Self::over(Cow::Borrowed(timeline), key, horizon)
+    }
+
+    /// The same with a timeline of their own.
+    #[must_use]
+    pub fn owning(timeline: Timeline, key: DrawKey, horizon: Duration) -> Providers<'static> {
+        Providers::over(Cow::Owned(timeline), key, horizon)
+    }
+
+    fn over(timeline: Cow<'a, Timeline>, key: DrawKey, horizon: Duration) -> Self {
         let routes = timeline.latency.len();
         Self {
-            timeline,
             weather: Weather::open(&timeline.incidents, &timeline.outages, routes, key, horizon),
             limiter: Limiter::with_cached(
                 &timeline.limits,
                 timeline.latency.iter().map(|latency| latency.cached_share),
             ),
             servers: Servers::new(&timeline.latency),
+            timeline,
         }
     }
 
@@ -122,11 +134,17 @@ impl<'a> Providers<'a> {
         &self.weather
     }
 
-    /// Makes an attempt. Attempts come in the order of time.
+    /// Makes an attempt. Attempts come in the order of time. Whether its answer is streamed is drawn.
     pub fn attempt(&mut self, sent: &Attempted) -> Answered {
+        let stream = happens(lane(sent.bits, lane::STREAM), self.timeline.streamed);
+        self.attempt_as(sent, stream)
+    }
+
+    /// The same for a caller who says whether the answer is to be streamed.
+    #[inline]
+    pub fn attempt_as(&mut self, sent: &Attempted, stream: bool) -> Answered {
         let index = usize::from(sent.route.0);
         let limits = sent.limits.clipped(PATIENCE_MAX);
-        let stream = happens(lane(sent.bits, lane::STREAM), self.timeline.streamed);
         let mut slow = 1.0;
         let mut slowed_by = Cause::Patience;
         let mut cut: Option<Cause> = None;

@@ -226,7 +226,10 @@ fn what_fails_and_what_is_limited_can_be_said_on_the_command_line() {
     assert!(value(alone, "drill", "availability") < 0.9);
     assert_eq!(alone["unserved"][0]["reason"], "saturated");
     let notes = limit["notes"].to_string();
-    assert!(notes.contains("a limit replaces none"), "{notes}");
+    assert!(
+        notes.contains("limits `primary` alone, beside what else is limited"),
+        "{notes}"
+    );
 }
 
 #[test]

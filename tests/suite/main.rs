@@ -32,6 +32,7 @@ mod router_properties;
 mod router_reference;
 mod router_scenarios;
 mod router_world;
+mod seen;
 #[cfg(feature = "live")]
 mod serve_command;
 #[cfg(feature = "live")]
@@ -54,6 +55,8 @@ mod timeline_equality;
 mod timeline_faults;
 mod timeline_incidents;
 mod timeline_limits;
+#[cfg(feature = "live")]
+mod timeline_live;
 mod timeline_outages;
 mod timeline_saturation;
 mod timeline_scripts;

@@ -184,3 +184,66 @@ fn a_port_that_is_taken_is_said() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("cannot listen on 127.0.0.1:"), "{said}");
 }
+
+#[test]
+fn a_world_with_a_timeline_is_acted_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = folder.path().join("w.toml");
+    let text = std::fs::read_to_string(project("workloads/support.toml")).unwrap();
+    let timeline = "\n[timeline.latency]\npreset = \"instant\"\noverhead_ms = 200\n\
+        [[timeline.incident]]\nroutes = [\"large\"]\nat_s = 0\nfor_h = 1\nfail = \"overloaded\"\n\
+        [timeline.limit.few]\nroutes = [\"small\"]\nrequests_per_min = 1\n";
+    std::fs::write(&world, text + timeline).unwrap();
+    let log = folder.path().join("seen.jsonl");
+    let (world, log_path) = (world.to_str().unwrap(), log.to_str().unwrap());
+    let mut serving = Serving::start(&["--json", "--world", world, "--log", log_path]);
+    let at = serving.json();
+    let since = |began: std::time::Instant| began.elapsed().as_millis();
+    let ask = |model: &str| {
+        let began = now();
+        let got = chat(&at, model, "Hi");
+        (got.status, since(began))
+    };
+    let (status, took) = ask("small");
+    assert_eq!(status, 200);
+    assert!(took >= 200, "{took} ms");
+    // One a minute, and that was it.
+    assert_eq!(ask("small").0, 429);
+    assert_eq!(ask("large").0, 503);
+    // A model that no route has knows no timeline.
+    assert_eq!(ask("unheard-of").0, 200);
+    assert_eq!(serving.stop("-INT"), Some(0));
+    let seen = std::fs::read_to_string(log).unwrap();
+    let kinds: Vec<Value> = seen
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["kind"].clone())
+        .collect();
+    let null = Value::Null;
+    assert_eq!(
+        kinds,
+        [null.clone(), json!("rate_limit"), json!("overloaded"), null]
+    );
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "whether a server waits can only be told by a clock"
+)]
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+#[test]
+fn a_timeline_that_is_wrong_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = folder.path().join("w.toml");
+    let text = std::fs::read_to_string(project("workloads/support.toml")).unwrap();
+    std::fs::write(
+        &world,
+        text + "\n[timeline.latency.route.smal]\nslots = 0\n",
+    )
+    .unwrap();
+    let arguments = ["serve", "--world", world.to_str().unwrap()];
+    let errors = crate::program::run_in(&project(""), &arguments).refused();
+    assert!(errors.contains("did you mean `small`?"), "{errors}");
+}

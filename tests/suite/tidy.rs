@@ -28,7 +28,9 @@ pub(crate) const IMPORTS: &[(&str, &[&str])] = &[
     ),
     (
         "standin",
-        &["units", "source", "router", "wire", "workload", "verify"],
+        &[
+            "units", "source", "router", "wire", "workload", "timeline", "verify",
+        ],
     ),
     (
         "sim",

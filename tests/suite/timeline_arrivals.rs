@@ -227,6 +227,15 @@ fn a_daily_curve_has_its_peak_where_it_should_and_keeps_the_variation_of_gaps() 
         (found - (15.0 * 3_600.0 - 1_350.0)).abs() <= 60.0,
         "{found}"
     );
+    assert_eq!(
+        arrivals.busiest(Duration::from_secs(2_700), Duration::MAX),
+        busiest
+    );
+    let flat = Arrivals::poisson(5.0).unwrap();
+    assert_eq!(
+        flat.busiest(Duration::from_secs(60), Duration::MAX),
+        Instant::ZERO
+    );
     // A run that ends in the morning is busiest at its end; a short one begins at zero.
     let morning = arrivals.busiest(Duration::from_secs(2_700), Duration::from_secs(36_000));
     assert_eq!(morning, Instant(33_300_000_000));

@@ -17,7 +17,7 @@ use super::sightings::Sighting;
 use super::{Asked, Clock, MODELS_MAX, State, other};
 use crate::router::FaultKind;
 use crate::standin::faults::Act;
-use crate::standin::transmission::{SCHEDULE_HEADER, Transmission};
+use crate::standin::transmission::{Ending, SCHEDULE_HEADER, Transmission};
 use crate::standin::world::{ATTEMPT_HEADER, REQUEST_HEADER, ROUTE_HEADER};
 use crate::wire::{Adapter, Answer, Headers, Incoming};
 
@@ -52,14 +52,38 @@ pub(super) async fn handle(
         asked: None,
         number: None,
         act: None,
+        is_acted: false,
+        acted: None,
         refused: None,
         is_stream: false,
     };
-    let answer = call.answer(body).await;
+    let mut answer = call.answer(body).await;
     call.note(answer.status, &answer.headers);
     let at_once = !call.is_stream;
+    let head_after = call.is_acted.then(|| head_after(&state, &mut answer));
     drop(call);
-    Ok(response(&state, answer, at_once))
+    let response = response(&state, answer, at_once);
+    if let Some(wait) = head_after {
+        // A client that hangs up meanwhile ends this.
+        tokio::time::sleep(wait).await;
+    }
+    Ok(response)
+}
+
+/// On a timeline a provider says nothing, not even a status, before it has something to say. An answer that
+/// never comes is held open as long as any, and then the connection breaks.
+fn head_after(state: &State, answer: &mut Transmission) -> std::time::Duration {
+    match answer.pieces.first_mut() {
+        Some(first) => {
+            let wait = std::mem::replace(&mut first.wait, crate::units::Duration::ZERO);
+            std::time::Duration::from_micros(wait.0)
+        }
+        None if answer.ending == Ending::Hang => {
+            answer.ending = Ending::Reset;
+            state.bounds.hold_max
+        }
+        None => std::time::Duration::ZERO,
+    }
 }
 
 /// A request on its way through the server.
@@ -73,6 +97,10 @@ struct Call<'a> {
     asked: Option<Incoming>,
     number: Option<(u64, u8)>,
     act: Option<Act>,
+    /// Whether a timeline decided.
+    is_acted: bool,
+    /// How the timeline made it fail: what a script would call it, and the kind.
+    acted: Option<(&'static str, FaultKind)>,
     /// Why it was refused, if it was.
     refused: Option<FaultKind>,
     is_stream: bool,
@@ -198,7 +226,23 @@ impl Call<'_> {
             id: &id,
             model: &incoming.model,
         };
-        let mut sent = Transmission::of(adapter, &answer, incoming.stream, self.act.as_ref());
+        // A script of faults goes before the timeline.
+        let played = match (&state.stage, &self.act) {
+            (Some(stage), None) => {
+                let attempt = self.headers.get(ATTEMPT_HEADER).map(|_| attempt);
+                stage.play(state, self.headers, number, attempt, &incoming)
+            }
+            _ => None,
+        };
+        let mut sent = match played {
+            Some(played) => {
+                self.number = Some((played.number, played.attempt));
+                self.is_acted = true;
+                self.acted = played.failure();
+                played.transmission(adapter, &answer, incoming.stream)
+            }
+            None => Transmission::of(adapter, &answer, incoming.stream, self.act.as_ref()),
+        };
         // A status of one's own has the headers of one's own, and no others.
         if !matches!(self.act, Some(Act::Status { .. })) {
             identify(dialect, &id, &mut sent.headers);
@@ -284,6 +328,7 @@ impl Call<'_> {
                 number: self.number,
                 status,
                 act: self.act.as_ref(),
+                acted: self.acted,
                 refused: self.refused,
                 answered,
             });

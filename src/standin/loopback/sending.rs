@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::{Clock, State};
 use crate::standin::transmission::{Ending, KEEP_ALIVE_EVERY, Piece};
@@ -17,12 +17,26 @@ use crate::standin::transmission::{Ending, KEEP_ALIVE_EVERY, Piece};
 /// Keep-alives that are sent in virtual time, where nobody waits for the next.
 const BEATS_VIRTUAL: u32 = 3;
 
+/// Longer than any server runs.
+const NEVER: Duration = Duration::from_secs(86_400 * 365 * 10);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "bytes on a socket are sent at moments of this machine's clock"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
 /// The body.
 pub(super) struct Sending {
     pieces: std::vec::IntoIter<Piece>,
     /// A piece that is due when the sleep is over.
     due: Option<Bytes>,
     sleep: Option<Pin<Box<Sleep>>>,
+    /// When the last piece was due: pauses are counted from there, so that what each is late does not
+    /// add up.
+    was_due: Option<Instant>,
     ending: Ending,
     clock: Clock,
     /// Whether what was said so far has been given the chance to leave.
@@ -48,6 +62,7 @@ impl Sending {
             pieces: pieces.into_iter(),
             due: None,
             sleep: None,
+            was_due: None,
             ending,
             clock: state.clock,
             // The head of an answer that breaks off has to leave before it does.
@@ -116,7 +131,11 @@ impl Body for Sending {
             if let Some(piece) = this.pieces.next() {
                 if this.clock == Clock::Real && piece.wait.0 > 0 {
                     let wait = Duration::from_micros(piece.wait.0);
-                    this.sleep = Some(Box::pin(tokio::time::sleep(wait)));
+                    let before = this.was_due.unwrap_or_else(now);
+                    // Further off than any clock goes is never.
+                    let due = before.checked_add(wait).unwrap_or_else(|| before + NEVER);
+                    this.was_due = Some(due);
+                    this.sleep = Some(Box::pin(tokio::time::sleep_until(due)));
                 }
                 if !piece.bytes.is_empty() {
                     this.due = Some(piece.bytes.into());

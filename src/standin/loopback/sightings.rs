@@ -61,6 +61,8 @@ pub(super) struct Sighting<'a> {
     pub(super) number: Option<(u64, u8)>,
     pub(super) status: u16,
     pub(super) act: Option<&'a Act>,
+    /// How a timeline made it fail: what a script would call it, and the kind.
+    pub(super) acted: Option<(&'static str, FaultKind)>,
     /// Why the server itself refused it.
     pub(super) refused: Option<FaultKind>,
     /// The answer's headers.
@@ -149,10 +151,11 @@ fn line(sighting: &Sighting<'_>, bodies: bool) -> Value {
         }
     }
     line["status"] = sighting.status.into();
-    line["fault"] = sighting.act.map(name).into();
+    let acted = sighting.acted;
+    line["fault"] = sighting.act.map(name).or(acted.map(|one| one.0)).into();
     let kind = match sighting.act {
         Some(Act::Kind { kind, .. } | Act::ErrorFrame { kind, .. }) => Some(*kind),
-        _ => sighting.refused,
+        _ => acted.map(|one| one.1).or(sighting.refused),
     };
     line["kind"] = kind.map(FaultKind::name).into();
     let hints: serde_json::Map<String, Value> = HINTS
@@ -245,6 +248,7 @@ mod tests {
             number: Some((3, 1)),
             status: 200,
             act: Some(&Act::KeepAlivesOnly),
+            acted: None,
             refused: None,
             answered: &Headers::from_iter([("set-cookie", "SECRET"), ("retry-after", "2")]),
         };

@@ -7,17 +7,14 @@ use crate::standin::scripted;
 use crate::standin::world::{
     JUDGED_HEADER, REPLICATE_HEADER, REQUEST_HEADER, ROUTE_HEADER, VERIFIER_HEADER, World,
 };
-use crate::wire::{Message, Response};
+use crate::wire::{Headers, Incoming, Message, Response};
 
 /// Requests are named by [`REQUEST_HEADER`]. Without it the last words of the user pick one, always the
 /// same for the same words. Requests, models and routes that the workload does not know get the answer of [`scripted`].
 impl Model for World {
     fn answer(&self, asked: &Asked<'_>) -> Response {
         let header = |name| asked.headers.get(name);
-        let number = match header(REQUEST_HEADER) {
-            Some(_) => asked.number,
-            None => number_of_words(&asked.incoming.request.messages) % self.workload.len().max(1),
-        };
+        let number = number(self, asked.headers, asked.number, asked.incoming);
         let name = header(ROUTE_HEADER).unwrap_or(&asked.incoming.model);
         let replicate = header(REPLICATE_HEADER).and_then(|text| text.parse().ok());
         let verifier = header(VERIFIER_HEADER).and_then(|text| text.parse().ok());
@@ -30,6 +27,14 @@ impl Model for World {
             header(JUDGED_HEADER),
         )
         .unwrap_or_else(|| scripted::answer(asked.adapter, asked.incoming, asked.body))
+    }
+}
+
+/// Which request of the workload this is; `counted` is its number if it has the header.
+pub(super) fn number(world: &World, headers: &Headers, counted: u64, asked: &Incoming) -> u64 {
+    match headers.get(REQUEST_HEADER) {
+        Some(_) => counted,
+        None => number_of_words(&asked.request.messages) % world.workload.len().max(1),
     }
 }
 

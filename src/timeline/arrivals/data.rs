@@ -11,6 +11,7 @@
 //! arrival, in the order of the file.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
@@ -19,7 +20,7 @@ use super::data_rows::{Cells, Sheet};
 use super::law::{CV_MAX, CV_MIN, Family};
 use super::moment::{TICKS, moment};
 use super::trace::Recorded;
-use super::{Arrivals, Kind, RATE_MAX_PER_S};
+use super::{Arrivals, Kind, RATE_MAX_PER_S, RATE_MIN_PER_S};
 use crate::source::{At, Diagnostic, Diagnostics, Location, describe_list};
 use crate::workload::{NO_NAME, unpack};
 
@@ -39,8 +40,8 @@ pub(in crate::timeline) struct Plan {
     pub(super) speed: f64,
     /// Whether it starts again at its end.
     pub(super) repeat: bool,
-    /// The workload's tenants.
-    pub(super) tenants: Vec<String>,
+    /// Indices of the workload's tenants.
+    pub(super) tenants: BTreeMap<String, u16>,
 }
 
 impl Plan {
@@ -240,10 +241,10 @@ impl Plan {
         if name.is_empty() {
             return Ok(NO_NAME);
         }
-        if let Some(index) = self.tenants.iter().position(|known| known == name) {
-            return Ok(index as u16);
+        if let Some(index) = self.tenants.get(name) {
+            return Ok(*index);
         }
-        let known = self.tenants.iter().map(String::as_str);
+        let known = self.tenants.keys().map(String::as_str);
         let help = match crate::source::nearest(name, known.clone()) {
             Some(near) => format!("did you mean `{near}`?"),
             None if self.tenants.is_empty() => {
@@ -345,6 +346,7 @@ impl Plan {
                 });
             }
             Err(Unfit::Silent) => "the rate of all clients is 0 at all times".to_owned(),
+            Err(Unfit::Short) => "two windows start less than a second apart".to_owned(),
             Err(Unfit::Twice { client, start_s }) => format!(
                 "client `{}` has two rows for the window that starts at {start_s} s",
                 names[client as usize]
@@ -442,7 +444,7 @@ struct Reader {
     stamps: Vec<Stamp>,
     rows: Vec<Row>,
     names: Vec<String>,
-    numbers: std::collections::BTreeMap<String, u32>,
+    numbers: BTreeMap<String, u32>,
 }
 
 impl Reader {
@@ -506,6 +508,10 @@ impl Reader {
         let start_s = number(start, "window_start_s", AT_MAX_S);
         let rate_per_s = number(rate, "rate_rps", RATE_MAX_PER_S);
         let cv = number(cv, "cv", 1e9);
+        if rate_per_s.is_some_and(|rate| rate > 0.0 && rate < RATE_MIN_PER_S) {
+            let message = format!("`rate_rps` must be 0 or at least {RATE_MIN_PER_S}");
+            cells.wrong(sheet, rate, message, "");
+        }
         let family = match cells.get(pattern) {
             "Gamma" => Some(Family::Gamma),
             "Weibull" => Some(Family::Weibull),

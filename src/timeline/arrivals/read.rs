@@ -1,4 +1,32 @@
 //! Reading `[timeline.arrivals]`.
+//!
+//! ```toml
+//! [timeline.arrivals]
+//! rate_per_s = 5.0        # in the mean of a day; required, 1e-6 to 1e6
+//! process = "poisson"     # the default; "even"; { gamma = { cv = 2.3 } } or { weibull = { cv = 2.3 } }: renewals
+//!                         # whose gaps have this coefficient of variation, 0.05 to 50
+//! daily = { peak_to_trough = 9.9, peak_at_h = 15 } # a sine over 24 hours; both have these defaults; without
+//!                         # `daily` the rate is constant. Time zero is midnight.
+//!
+//! [[timeline.arrivals.burst]] # the rate is multiplied for a while; overlapping factors are multiplied
+//! at_s = 3600
+//! for_s = 120
+//! factor = 5.0            # 0 to 10,000; below 1 it is a lull
+//! tenant = "acme"         # this tenant's rate only; all by default
+//!
+//! [timeline.arrivals.tenant.acme] # instead of `rate_per_s` above: all tenants of the workload, each on its own
+//! rate_per_s = 1.0
+//! process.gamma.cv = 3.95 # `process` and `daily` are those above unless given
+//! ```
+//!
+//! Or a recorded trace, whose formats [`super::data`] lists; nothing above goes with it:
+//!
+//! ```toml
+//! [timeline.arrivals]
+//! trace = "azure_llm_2023_code.csv.gz" # relative to this file; also compressed with gzip
+//! speed = 1.0                          # 2 plays it twice as fast
+//! repeat = false                       # whether it starts again at its end
+//! ```
 
 use super::data::Plan;
 use super::intensity::{Burst, Curve, Daily};
@@ -68,7 +96,7 @@ fn trace(file: &Value<'_>, table: &mut Table<'_>, names: &Names<'_>) -> Option<D
         file: file?,
         speed: speed?,
         repeat: repeat?,
-        tenants: names.tenants.to_vec(),
+        tenants: names.tenants.iter().cloned().zip(0..).collect(),
     }))
 }
 
