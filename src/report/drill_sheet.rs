@@ -12,6 +12,13 @@ use crate::stats::Estimate;
 use crate::timeline::Dimension;
 use crate::units::Duration;
 
+/// Kinds of failure that have columns of their own: those that say something of a provider's state.
+const USUAL: [FaultKind; 4] = [
+    FaultKind::RateLimit,
+    FaultKind::Overloaded,
+    FaultKind::Timeout,
+    FaultKind::Server,
+];
 /// Most lines of a table of incidents.
 const LINES_MAX: usize = 40;
 /// Most lines for the unserved requests of one policy, but for one about the rest.
@@ -375,9 +382,12 @@ impl Drill {
                 .flat_map(|row| row.routes.iter().map(move |route| (*row, route)))
                 .filter(|(_, route)| route.sum.faults.iter().any(|count| *count > 0))
         };
-        let kinds: Vec<FaultKind> = FaultKind::ALL
+        // The rest would make the lines too long to read.
+        let met = |kind: FaultKind| routes().any(|(_, route)| route.sum.faults[kind as usize] > 0);
+        let kinds: Vec<FaultKind> = USUAL.into_iter().filter(|kind| met(*kind)).collect();
+        let rest: Vec<FaultKind> = FaultKind::ALL
             .into_iter()
-            .filter(|kind| routes().any(|(_, route)| route.sum.faults[*kind as usize] > 0))
+            .filter(|kind| !USUAL.contains(kind) && met(*kind))
             .collect();
         let dimensions: Vec<Dimension> = Dimension::ALL
             .into_iter()
@@ -386,6 +396,11 @@ impl Drill {
         let names = kinds.iter().map(|one| kind(*one));
         let mut titles = vec!["policy".to_owned(), "route".to_owned(), "failed".to_owned()];
         titles.extend(names);
+        match rest.as_slice() {
+            [] => {}
+            [one] => titles.push(kind(*one)),
+            several => titles.push(format!("{} other kinds", several.len())),
+        }
         titles.extend(
             dimensions
                 .iter()
@@ -410,6 +425,10 @@ impl Drill {
                         .iter()
                         .map(|kind| self.mean(sum.faults[*kind as usize])),
                 );
+                if !rest.is_empty() {
+                    let faults = rest.iter().map(|kind| sum.faults[*kind as usize]);
+                    cells.push(self.mean(faults.sum()));
+                }
                 cells.extend(
                     dimensions
                         .iter()

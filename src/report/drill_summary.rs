@@ -213,6 +213,16 @@ impl Drill {
                 listed(undetermined)
             ));
         }
+        for row in &self.rows {
+            let known = row.sums.requests.saturating_sub(row.sums.undetermined);
+            if (1..known).contains(&row.costed) && row.drill.value("usd_per_1k").is_some() {
+                notes.push(format!(
+                    "{}: cost is known for {} of requests and estimated on these",
+                    row.policy,
+                    percent_exact(row.costed as f64 / known as f64)
+                ));
+            }
+        }
         let cut: u64 = self
             .shown()
             .iter()

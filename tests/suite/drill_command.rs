@@ -63,8 +63,8 @@ skill = { chat = 0.80 }
 skill = { chat = 0.85 }
 "#;
 
-/// An hour and a half, a request a second; the secondary has half the tokens per minute that the requests
-/// whose data must stay in the EU need (30 a minute of 1,000 tokens).
+/// An hour and a half, a request of 1,000 tokens a second, half of them with data that must stay in the EU;
+/// the secondary has half the tokens per minute that these need.
 const TIMELINE: &str = r#"
 [timeline]
 duration_h = 1.5
@@ -127,10 +127,11 @@ fn the_fallback_whose_limit_was_used_up_is_named_with_whose_data_it_was() {
     let json = go(folder.path(), "drill", &more).json();
     let resilient = policy(&json, "resilient");
     assert!(value(resilient, "calm", "availability") > 0.999);
-    // 20 of 90 minutes, half of the requests may go overseas, of the others half fit into the limit.
+    // 20 of 90 minutes. All requests try the secondary, which has room for a quarter of them; half of the
+    // others may go overseas.
     let lost = value(resilient, "harm", "lost");
-    let expected = 20.0 / 90.0 * 0.5 * 0.5;
-    assert!((lost - expected).abs() < 0.02, "{lost} {expected}");
+    let expected = 20.0 / 90.0 * 0.75 * 0.5;
+    assert!((lost - expected).abs() < 0.01, "{lost} {expected}");
     let unserved = resilient["unserved"].as_array().unwrap();
     let all: u64 = unserved
         .iter()
@@ -199,13 +200,19 @@ fn what_fails_and_what_is_limited_can_be_said_on_the_command_line() {
     assert!(value(policy(&down, "alone"), "harm", "lost") > 0.02);
 
     let slow = with(&[
-        "--down", "primary", "--at", "14:30", "--slow", "40", "--for", "1h30m",
+        "--down", "primary", "--at", "14:30", "--slow", "4", "--for", "1h30m",
     ])
     .json();
     assert_eq!(slow["incidents"][0]["effect"], "slow");
     assert_eq!(slow["incidents"][0]["from_s"], 52_200.0);
     let alone = policy(&slow, "alone");
-    assert!(value(alone, "drill", "ttft_p99_s") > 2.0 * value(alone, "calm", "ttft_p99_s"));
+    let p99 = |day| value(alone, day, "ttft_p99_s");
+    assert!(
+        p99("drill") > 1.3 * p99("calm"),
+        "{} {}",
+        p99("drill"),
+        p99("calm")
+    );
 
     let part = with(&[
         "--down", "azure-eu", "--fail", "server", "--share", "0.5", "--at", "2h",
@@ -219,7 +226,10 @@ fn what_fails_and_what_is_limited_can_be_said_on_the_command_line() {
     assert!(value(alone, "drill", "availability") < 0.9);
     assert_eq!(alone["unserved"][0]["reason"], "saturated");
     let notes = limit["notes"].to_string();
-    assert!(notes.contains("a limit replaces none"), "{notes}");
+    assert!(
+        notes.contains("limits `primary` alone, beside what else is limited"),
+        "{notes}"
+    );
 }
 
 #[test]
@@ -358,10 +368,7 @@ fn compare_runs_in_time_and_takes_its_intervals_from_replicates() {
         let json = go(folder.path(), "compare", &all).json();
         let rows = json["rows"].as_array().unwrap();
         let row = rows.iter().find(|row| row["policy"] == "alone").unwrap();
-        (
-            row["metrics"]["unserved"].clone(),
-            json["notes"].to_string(),
-        )
+        (row["metrics"]["unserved"].clone(), row["notes"].to_string())
     };
     let (several, notes) = metric(&["--replicates", "3"]);
     assert_eq!(several["method"], "t-replicates");

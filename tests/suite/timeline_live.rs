@@ -341,10 +341,6 @@ impl Watch {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this test is about real time; it compares with a tolerance"
-)]
 fn now() -> Moment {
     Moment::now()
 }

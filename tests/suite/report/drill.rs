@@ -35,12 +35,16 @@ fn passage(held: u64, replicate: u64) -> Passage {
         let is_down = (DOWN.0..DOWN.1).contains(&bin);
         let requests = 100 + bin % 3;
         // A few more are late in the second replicate.
-        let served = if is_down { held } else { requests };
+        let served = if is_down {
+            held.min(requests)
+        } else {
+            requests
+        };
         let counts = Counts {
             requests,
             served,
             in_slo: served.saturating_sub(1 + replicate),
-            fallback: if is_down { held } else { 0 },
+            fallback: if is_down { served } else { 0 },
             attempts: requests + if is_down { 20 } else { 0 },
             retries: if is_down { 10 } else { 0 },
             harmed: requests - served,
@@ -63,8 +67,8 @@ fn passage(held: u64, replicate: u64) -> Passage {
         });
         secondary.bins.push(RouteBin {
             attempts: if is_down { requests } else { 0 },
-            failed: if is_down { requests - held } else { 0 },
-            refused: if is_down { requests - held } else { 0 },
+            failed: requests - served,
+            refused: requests - served,
             ..RouteBin::default()
         });
         for _ in 0..served {
