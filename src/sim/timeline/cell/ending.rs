@@ -84,8 +84,9 @@ impl Cell<'_> {
                 (FailureReason::RefusedByResidency, None) if live.is_paused => Reason::Unavailable,
                 (FailureReason::RefusedByResidency, _) => Reason::Residency,
                 (FailureReason::NoCapableRoute, _) => Reason::NoCapableRoute,
+                // Whatever failed before: a limit stood in the way of the last route.
                 (
-                    FailureReason::AllUnavailable | FailureReason::Exhausted(FaultKind::RateLimit),
+                    FailureReason::AllUnavailable | FailureReason::Exhausted(_),
                     Some((limit, dimension)),
                 ) => Reason::Saturated(limit, dimension),
                 (FailureReason::Exhausted(kind), _) => Reason::Exhausted(kind),
