@@ -328,7 +328,7 @@ impl<'a> Cell<'a> {
             Pending::Judged(route, verifier, answered, cost) => {
                 if let Some(judge) = self.verifiers[usize::from(verifier.0)].judge() {
                     let asked = judge.route;
-                    self.in_flight[usize::from(asked.0)] -= 1;
+                    self.arrived_back(asked, &answered);
                 }
                 let verdict = if answered.fault.is_some() {
                     Some(Verdict::Unavailable)
@@ -341,6 +341,19 @@ impl<'a> Cell<'a> {
         }
     }
 
+    /// Books that an attempt at a route is over.
+    fn arrived_back(&mut self, route: RouteId, answered: &Answered) {
+        let index = usize::from(route.0);
+        self.in_flight[index] -= 1;
+        if answered.fault.is_some() {
+            let refusal = match answered.cause {
+                Cause::Limit(limit, dimension) => Some((limit, dimension)),
+                _ => None,
+            };
+            self.watch.failed(index, refusal);
+        }
+    }
+
     /// An attempt has ended: what the router is told of it.
     fn answered(
         &mut self,
@@ -349,7 +362,7 @@ impl<'a> Cell<'a> {
         route: RouteId,
         answered: &Answered,
     ) -> Input {
-        self.in_flight[usize::from(route.0)] -= 1;
+        self.arrived_back(route, answered);
         if self.learns_from_attempts {
             self.tell_attempt(place, route, answered);
         }

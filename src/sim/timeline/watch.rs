@@ -13,8 +13,9 @@ pub(super) struct Watch<'a> {
     pub(super) tracer: Option<Tracer<'a>>,
     /// By route: since when its breaker is not closed.
     open_since: Vec<Option<Instant>>,
-    /// By route: the limit that refused the attempt there that was sent last of those that failed, if one did.
-    pub(super) refused_by: Vec<Option<(u16, Dimension)>>,
+    /// By route: the limit that made the last attempt there fail, if one did. Answers change nothing: they
+    /// may have been on their way when the limit was met.
+    refused_by: Vec<Option<(u16, Dimension)>>,
     /// A limit on account of which a route was passed over in the present step.
     pub(super) passed_over: Option<(u16, Dimension)>,
     /// Whether a route was passed over in the present step that could have been asked at another time.
@@ -43,6 +44,12 @@ impl<'a> Watch<'a> {
             bins.resize(index + 1, RouteBin::default());
         }
         &mut bins[index]
+    }
+
+    /// Remembers how an attempt failed: refused by a limit, or otherwise.
+    #[inline(always)]
+    pub(super) fn failed(&mut self, route: usize, refusal: Option<(u16, Dimension)>) {
+        self.refused_by[route] = refusal;
     }
 
     /// A breaker is no longer open, or the run is over.
