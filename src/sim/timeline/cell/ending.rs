@@ -2,7 +2,7 @@
 
 use super::{CHAPTER, Cell, Mirror, Reason, Window, fate};
 use crate::policy::{Feedback, FeedbackOf};
-use crate::router::{Failure, FailureReason, FaultKind, Input, RouteId, Served, ServedVerdict};
+use crate::router::{Failure, FailureReason, Input, RouteId, Served, ServedVerdict};
 use crate::sim::drive::{NO_ROUTE, Outcome, VerifierCounts};
 use crate::sim::episode;
 use crate::standin::outcome::COST_UNKNOWN;
