@@ -46,7 +46,7 @@ pub(super) fn of(arguments: &Arguments, inputs: &mut Inputs) -> Result<World, Di
         Some(timeline) => declared(arguments, inputs, timeline),
         None => a_day(arguments, inputs),
     }
-    .map_err(|error| Diagnostics(vec![error]))?;
+    .map_err(|error| Diagnostics(vec![*error]))?;
     for text in &arguments.limit {
         match timeline::parse_limit(text, &inputs.catalogue) {
             Ok(limit) => {
@@ -100,14 +100,14 @@ fn hours(hours: f64) -> Duration {
 }
 
 /// A day with the rate of `rate_per_s` in its mean.
-fn daily(rate_per_s: f64) -> Result<Arrivals, Diagnostic> {
+fn daily(rate_per_s: f64) -> Result<Arrivals, Box<Diagnostic>> {
     Arrivals::daily(rate_per_s, PEAK_TO_TROUGH, PEAK_AT).ok_or_else(|| {
-        Diagnostic::error(format!(
+        let error = Diagnostic::error(format!(
             "{rate_per_s} requests a second are more, or fewer, than can be simulated"
-        ))
-        .help(format!(
+        ));
+        Box::new(error.help(format!(
             "a rate lies between {RATE_MIN_PER_S} and {RATE_MAX_PER_S}: it is what --rate says, or --requests (or recorded rows) over --hours"
-        ))
+        )))
     })
 }
 
@@ -116,7 +116,7 @@ fn declared(
     arguments: &Arguments,
     inputs: &Inputs,
     mut timeline: Timeline,
-) -> Result<World, Diagnostic> {
+) -> Result<World, Box<Diagnostic>> {
     let mut remarks = Vec::new();
     if let Some(rate) = arguments.rate {
         timeline.arrivals = daily(rate)?;
@@ -148,7 +148,7 @@ fn most_remark() -> String {
 }
 
 /// A day of traffic at hosted providers without limits and without errors of their own.
-fn a_day(arguments: &Arguments, inputs: &Inputs) -> Result<World, Diagnostic> {
+fn a_day(arguments: &Arguments, inputs: &Inputs) -> Result<World, Box<Diagnostic>> {
     let workload = &inputs.workload;
     let length = hours(arguments.hours.unwrap_or(HOURS));
     let asked = if workload.is_recorded() {
