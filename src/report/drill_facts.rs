@@ -343,7 +343,7 @@ const ROUTE_BIN: [&str; 6] = [
 
 fn route_bin(one: &RouteBin) -> Map<String, Value> {
     let answered = one.attempts.saturating_sub(one.failed);
-    let mean = (answered > 0).then(|| one.ttft_sum.as_secs_f64() / answered as f64);
+    let mean = (answered > 0).then(|| one.ttft_sum.0 as f64 / answered as f64 / 1e6);
     let values = [
         json!(one.attempts),
         json!(one.failed),

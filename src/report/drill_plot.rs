@@ -125,7 +125,9 @@ impl<'d> Picture<'d> {
         let bins = most(first).max(1);
         let fold = bins.div_ceil(COLUMNS_MAX);
         let columns = bins.div_ceil(fold);
-        let column_min = first.bin.as_secs_f64() * fold as f64 / 60.0;
+        // No width at all would be no picture.
+        let width = Duration(first.bin.0.max(1));
+        let column_min = width.as_secs_f64() * fold as f64 / 60.0;
         Self {
             drill,
             row,

@@ -1,6 +1,7 @@
 //! Drills: results made by hand, the documents, the pictures, and what outside text can do to them.
 
 use super::made::*;
+use proptest::prelude::*;
 use routelab::report::{Drill, DrillOptions, FileDigest, Manifest, SHEET_FORMATS, drill};
 use routelab::router::{BreakerChange, FaultKind, RouteId};
 use routelab::sim::{
@@ -433,4 +434,55 @@ fn policies_whose_names_differ_in_case_or_signs_have_plots_of_their_own() {
     let drill = drill(&results(["a.b", "A b"], 1), &timeline(), &options());
     let names: Vec<String> = drill.plots().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["a-b", "A-b-2"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_was_counted_can_be_written_down_and_drawn(
+        bins in prop::collection::vec((0_u64..300, 0_u64..300, 0_u64..300, 0_u64..300), 0..700),
+        width in prop_oneof![Just(0), Just(1), 1_u64..100_000_000_000],
+        from in 0_u64..10_000_000_000_000,
+        lasts in 0_u64..10_000_000_000,
+        replicates in 1_u64..4,
+    ) {
+        let mut results = results(["resilient", "thrifty"], replicates);
+        for incident in results.timetable.as_mut().unwrap().incidents.iter_mut().flatten() {
+            incident.from = Instant(from);
+            incident.until = Instant(from + lasts);
+        }
+        for passage in results.contestants.iter_mut().flat_map(|one| &mut one.passages) {
+            passage.bin = Duration(width);
+            passage.bins = bins
+                .iter()
+                .map(|(requests, served, harmed, undetermined)| Counts {
+                    requests: *requests,
+                    served: *served,
+                    in_slo: *served,
+                    harmed: *harmed,
+                    undetermined: *undetermined,
+                    ..Counts::default()
+                })
+                .collect();
+            passage.routes[1].bins = bins
+                .iter()
+                .map(|(attempts, failed, refused, open)| RouteBin {
+                    attempts: *attempts,
+                    failed: *failed,
+                    refused: *refused,
+                    breaker_open: Duration(*open),
+                    ..RouteBin::default()
+                })
+                .collect();
+        }
+        let drill = drill(&results, &timeline(), &options());
+        for format in SHEET_FORMATS {
+            prop_assert!(!render(&drill, format).contains("NaN"));
+        }
+        for (_, svg) in drill.plots() {
+            prop_assert!(svg.len() < 400_000 && svg.ends_with("</svg>\n"), "{}", svg.len());
+            prop_assert!(!svg.contains("NaN"));
+        }
+    }
 }

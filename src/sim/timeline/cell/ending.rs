@@ -2,7 +2,7 @@
 
 use super::{CHAPTER, Cell, Mirror, Reason, Window, fate};
 use crate::policy::{Feedback, FeedbackOf};
-use crate::router::{Failure, FailureReason, FaultKind, Input, RouteId, Served, ServedVerdict};
+use crate::router::{Failure, FailureReason, Input, RouteId, Served, ServedVerdict};
 use crate::sim::drive::{NO_ROUTE, Outcome, VerifierCounts};
 use crate::sim::episode;
 use crate::standin::outcome::COST_UNKNOWN;
@@ -84,8 +84,9 @@ impl Cell<'_> {
                 (FailureReason::RefusedByResidency, None) if live.is_paused => Reason::Unavailable,
                 (FailureReason::RefusedByResidency, _) => Reason::Residency,
                 (FailureReason::NoCapableRoute, _) => Reason::NoCapableRoute,
+                // Whatever failed before: a limit stood in the way of the last route.
                 (
-                    FailureReason::AllUnavailable | FailureReason::Exhausted(FaultKind::RateLimit),
+                    FailureReason::AllUnavailable | FailureReason::Exhausted(_),
                     Some((limit, dimension)),
                 ) => Reason::Saturated(limit, dimension),
                 (FailureReason::Exhausted(kind), _) => Reason::Exhausted(kind),
