@@ -20,14 +20,6 @@ const BEATS_VIRTUAL: u32 = 3;
 /// Longer than any server runs.
 const NEVER: Duration = Duration::from_secs(86_400 * 365 * 10);
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "bytes on a socket are sent at moments of this machine's clock"
-)]
-fn now() -> Instant {
-    Instant::now()
-}
-
 /// The body.
 pub(super) struct Sending {
     pieces: std::vec::IntoIter<Piece>,
@@ -131,7 +123,7 @@ impl Body for Sending {
             if let Some(piece) = this.pieces.next() {
                 if this.clock == Clock::Real && piece.wait.0 > 0 {
                     let wait = Duration::from_micros(piece.wait.0);
-                    let before = this.was_due.unwrap_or_else(now);
+                    let before = this.was_due.unwrap_or_else(Instant::now);
                     // Further off than any clock goes is never.
                     let due = before.checked_add(wait).unwrap_or_else(|| before + NEVER);
                     this.was_due = Some(due);
