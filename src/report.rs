@@ -13,6 +13,7 @@ mod csv;
 mod drill;
 mod drill_facts;
 mod drill_incidents;
+mod drill_line;
 mod drill_plot;
 mod drill_sheet;
 mod drill_summary;

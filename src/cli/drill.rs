@@ -45,7 +45,8 @@ pub(super) struct Arguments {
     /// It does not fail, but takes so many times as long.
     #[arg(long, value_name = "FACTOR", requires = "down", conflicts_with_all = ["fail", "share"], value_parser = numbers::parse_factor)]
     pub(super) slow: Option<f64>,
-    /// One more rate limit of a route, such as "small.tpm=60000": rpm, itpm, otpm or tpm; may be repeated.
+    /// What a rate limit is set to, such as "small.tpm=60000": rpm, itpm, otpm or tpm; may be repeated. Where
+    /// `[timeline]` limits the route in that already, its number changes, for all routes that share it.
     #[arg(long, value_name = "ROUTE.KEY=N")]
     pub(super) limit: Vec<String>,
     /// Requests per second in the mean of a day with a daily curve [default: as `[timeline]` says, else 1, or what

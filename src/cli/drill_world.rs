@@ -7,7 +7,9 @@ use super::numbers::When;
 use super::timeline::{REQUESTS_MAX, extent, requests};
 use crate::router::FaultKind;
 use crate::source::{Diagnostic, Diagnostics};
-use crate::timeline::{self, Arrivals, Effect, Incident, Latency, Timeline};
+use crate::timeline::{
+    self, Arrivals, Effect, Incident, Latency, Limit, RATE_MAX_PER_S, RATE_MIN_PER_S, Timeline,
+};
 use crate::units::{Duration, Instant, Probability};
 
 /// Requests per second in the mean of the default day: a service of medium size.
@@ -44,21 +46,18 @@ pub(super) fn of(arguments: &Arguments, inputs: &mut Inputs) -> Result<World, Di
         Some(timeline) => declared(arguments, inputs, timeline),
         None => a_day(arguments, inputs),
     }
-    .map_err(|error| Diagnostics(vec![error]))?;
+    .map_err(|error| Diagnostics(vec![*error]))?;
     for text in &arguments.limit {
         match timeline::parse_limit(text, &inputs.catalogue) {
-            Ok(limit) => world.timeline.limits.push(limit),
+            Ok(limit) => {
+                let route = limit.name.clone();
+                let before = world.timeline.limits.clone();
+                limit.set_in(&mut world.timeline.limits);
+                let remark = remark_of(text, &route, &before, &world.timeline.limits);
+                world.remarks.push(remark);
+            }
             Err(error) => found.push(*error),
         }
-    }
-    if !arguments.limit.is_empty() {
-        world.remarks.push(format!(
-            "{} of the command line, beside what else is limited: a limit replaces none",
-            match arguments.limit.len() {
-                1 => "1 rate limit".to_owned(),
-                n => format!("{n} rate limits"),
-            }
-        ));
     }
     let length;
     (world.expected, length) = extent(&world.timeline, world.requests, arguments.inputs.seed);
@@ -78,17 +77,37 @@ pub(super) fn of(arguments: &Arguments, inputs: &mut Inputs) -> Result<World, Di
     Ok(world)
 }
 
+/// What a `--limit` changed.
+fn remark_of(text: &str, route: &str, before: &[Limit], after: &[Limit]) -> String {
+    let changed: Vec<String> = after
+        .iter()
+        .zip(before)
+        .filter(|(after, before)| after.per_min != before.per_min)
+        .map(|(after, _)| format!("`{}`", after.name))
+        .collect();
+    if changed.is_empty() {
+        format!("`{text}` of the command line limits `{route}` alone, beside what else is limited")
+    } else {
+        format!(
+            "`{text}` of the command line changes {}, for all routes that share it",
+            changed.join(", ")
+        )
+    }
+}
+
 fn hours(hours: f64) -> Duration {
     Duration::from_secs_f64(hours * 3_600.0)
 }
 
 /// A day with the rate of `rate_per_s` in its mean.
-fn daily(rate_per_s: f64) -> Result<Arrivals, Diagnostic> {
+fn daily(rate_per_s: f64) -> Result<Arrivals, Box<Diagnostic>> {
     Arrivals::daily(rate_per_s, PEAK_TO_TROUGH, PEAK_AT).ok_or_else(|| {
-        Diagnostic::error(format!(
+        let error = Diagnostic::error(format!(
             "{rate_per_s} requests a second are more, or fewer, than can be simulated"
-        ))
-        .help("say --rate, or fewer --requests or --hours")
+        ));
+        Box::new(error.help(format!(
+            "a rate lies between {RATE_MIN_PER_S} and {RATE_MAX_PER_S}: it is what --rate says, or --requests (or recorded rows) over --hours"
+        )))
     })
 }
 
@@ -97,7 +116,7 @@ fn declared(
     arguments: &Arguments,
     inputs: &Inputs,
     mut timeline: Timeline,
-) -> Result<World, Diagnostic> {
+) -> Result<World, Box<Diagnostic>> {
     let mut remarks = Vec::new();
     if let Some(rate) = arguments.rate {
         timeline.arrivals = daily(rate)?;
@@ -129,7 +148,7 @@ fn most_remark() -> String {
 }
 
 /// A day of traffic at hosted providers without limits and without errors of their own.
-fn a_day(arguments: &Arguments, inputs: &Inputs) -> Result<World, Diagnostic> {
+fn a_day(arguments: &Arguments, inputs: &Inputs) -> Result<World, Box<Diagnostic>> {
     let workload = &inputs.workload;
     let length = hours(arguments.hours.unwrap_or(HOURS));
     let asked = if workload.is_recorded() {

@@ -58,6 +58,13 @@ fn seconds(at: Option<Duration>) -> Option<f64> {
     at.map(Duration::as_secs_f64)
 }
 
+/// Whether the costs of at least half of the served requests are known. Those of unserved ones, which are
+/// mostly nothing, always are, and alone they say nothing.
+fn has_costs(passage: &Passage, tally: &Tally) -> bool {
+    let known = tally.costed.saturating_sub(tally.unserved_total());
+    tally.costed > 0 && known.saturating_mul(2) >= passage.totals.served
+}
+
 macro_rules! measure {
     ($name:literal, $form:ident, $of:expr) => {
         Measure {
@@ -108,9 +115,13 @@ pub(super) const MEASURES: &[Measure] = &[
         p.totals.retries,
         p.totals.requests
     )),
-    measure!("usd_per_1k", Usd, |_, t| (t.costed > 0)
+    measure!("usd_per_1k", Usd, |p, t| has_costs(p, t)
         .then(|| t.cost_sum as f64 / t.costed as f64 / PER_1K)),
-    measure!("wasted_usd_per_1k", Usd, |p, t| (t.costed > 0)
+    // Only if all costs are known: else what was served for nothing cannot be told from it.
+    measure!("usd_per_1k_served", Usd, |p, t| (p.totals.served > 0
+        && t.costed == determined(p))
+    .then(|| t.cost_sum as f64 / p.totals.served as f64 / PER_1K)),
+    measure!("wasted_usd_per_1k", Usd, |p, t| has_costs(p, t)
         .then(|| p.wasted_cost as f64 / t.costed as f64 / PER_1K)),
     measure!("accuracy", Share, |_, t| (t.graded > 0)
         .then(|| t.score_sum as f64 / t.graded as f64 / 1e6)),
@@ -185,6 +196,8 @@ pub(super) struct DrillRow {
     pub(super) recoveries: Vec<Recovery>,
     pub(super) residency_violations: u64,
     pub(super) in_flight_max: u64,
+    /// Requests over all replicates whose cost is known.
+    pub(super) costed: u64,
 }
 
 /// A rate limit as reports call it.
@@ -312,6 +325,7 @@ fn row(
             .collect(),
         unserved: unserved(passages),
         residency_violations: passages.iter().map(|one| one.residency_violations).sum(),
+        costed: contestant.tallies.iter().map(|tally| tally.costed).sum(),
         in_flight_max: passages.iter().map(|one| one.in_flight_max).max()?,
     })
 }

@@ -8,17 +8,21 @@ use super::layout::{Block, Line, columns};
 use super::sheet::{Sheet, block};
 use super::{FileDigest, Manifest};
 use crate::router::FaultKind;
-use crate::sim::Passage;
 use crate::stats::Estimate;
 use crate::timeline::Dimension;
-use crate::units::{Duration, Instant};
+use crate::units::Duration;
 
-/// Most lines of a table of incidents, and of one of unserved requests.
+/// Kinds of failure that have columns of their own: those that say something of a provider's state.
+const USUAL: [FaultKind; 4] = [
+    FaultKind::RateLimit,
+    FaultKind::Overloaded,
+    FaultKind::Timeout,
+    FaultKind::Server,
+];
+/// Most lines of a table of incidents.
 const LINES_MAX: usize = 40;
-/// Characters of a time line in a terminal.
-const LINE: usize = 72;
-/// From an empty to a full block.
-const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Most lines for the unserved requests of one policy, but for one about the rest.
+const REASONS_MAX: usize = 6;
 
 impl Drill {
     /// The drill as a document.
@@ -116,7 +120,10 @@ impl Drill {
         format!(
             "drill of {}: {} requests in {}, {}, {}{replicates}{intervals}",
             workload.name,
-            whole(workload.requests),
+            // Replicates may differ by a few.
+            self.rows
+                .first()
+                .map_or_else(|| whole(0), |row| decimal(self.per_replicate(row), 0)),
             length(self.span()),
             self.slo_in_words(),
             workload.evidence_word()
@@ -185,13 +192,15 @@ impl Drill {
 
     fn course(&self) -> Block {
         self.days(
-            "Course and cost: attempts per request, USD per 1,000 requests".to_owned(),
+            "Course and cost: attempts per request, USD per 1,000 requests and per 1,000 served ones"
+                .to_owned(),
             &[
                 ("by fallback", "fallback_share"),
                 ("escalated", "escalated_share"),
                 ("attempts", "attempts_per_request"),
                 ("USD", "usd_per_1k"),
-                ("of it wasted", "wasted_usd_per_1k"),
+                ("served", "usd_per_1k_served"),
+                ("wasted", "wasted_usd_per_1k"),
                 ("accuracy", "accuracy"),
             ],
         )
@@ -328,23 +337,30 @@ impl Drill {
 
     fn unserved(&self) -> Block {
         let mut rows = Vec::new();
-        let mut all = 0;
         for row in self.shown() {
-            for lost in &row.unserved {
-                all += 1;
-                if rows.len() < LINES_MAX {
-                    let class = self.classes.get(usize::from(lost.class));
-                    rows.push(vec![
-                        row.policy.clone(),
-                        class.cloned().unwrap_or_else(|| UNKNOWN.to_owned()),
-                        self.mean(lost.requests),
-                        percent_exact(lost.requests as f64 / row.sums.requests.max(1) as f64),
-                        self.reason(lost.reason),
-                    ]);
-                }
+            let share = |n: u64| percent_exact(n as f64 / row.sums.requests.max(1) as f64);
+            let (first, rest) = row.unserved.split_at(row.unserved.len().min(REASONS_MAX));
+            for lost in first {
+                let class = self.classes.get(usize::from(lost.class));
+                rows.push(vec![
+                    row.policy.clone(),
+                    class.cloned().unwrap_or_else(|| UNKNOWN.to_owned()),
+                    self.mean(lost.requests),
+                    share(lost.requests),
+                    self.reason(lost.reason),
+                ]);
+            }
+            if !rest.is_empty() {
+                let left: u64 = rest.iter().map(|lost| lost.requests).sum();
+                rows.push(vec![
+                    row.policy.clone(),
+                    String::new(),
+                    self.mean(left),
+                    share(left),
+                    format!("{} other classes and reasons, in the JSON", rest.len()),
+                ]);
             }
         }
-        more(&mut rows, all, 5);
         block(
             "Unserved requests a run, by where their data may go and by reason".to_owned(),
             &[
@@ -366,9 +382,12 @@ impl Drill {
                 .flat_map(|row| row.routes.iter().map(move |route| (*row, route)))
                 .filter(|(_, route)| route.sum.faults.iter().any(|count| *count > 0))
         };
-        let kinds: Vec<FaultKind> = FaultKind::ALL
+        // The rest would make the lines too long to read.
+        let met = |kind: FaultKind| routes().any(|(_, route)| route.sum.faults[kind as usize] > 0);
+        let kinds: Vec<FaultKind> = USUAL.into_iter().filter(|kind| met(*kind)).collect();
+        let rest: Vec<FaultKind> = FaultKind::ALL
             .into_iter()
-            .filter(|kind| routes().any(|(_, route)| route.sum.faults[*kind as usize] > 0))
+            .filter(|kind| !USUAL.contains(kind) && met(*kind))
             .collect();
         let dimensions: Vec<Dimension> = Dimension::ALL
             .into_iter()
@@ -377,6 +396,11 @@ impl Drill {
         let names = kinds.iter().map(|one| kind(*one));
         let mut titles = vec!["policy".to_owned(), "route".to_owned(), "failed".to_owned()];
         titles.extend(names);
+        match rest.as_slice() {
+            [] => {}
+            [one] => titles.push(kind(*one)),
+            several => titles.push(format!("{} other kinds", several.len())),
+        }
         titles.extend(
             dimensions
                 .iter()
@@ -401,6 +425,10 @@ impl Drill {
                         .iter()
                         .map(|kind| self.mean(sum.faults[*kind as usize])),
                 );
+                if !rest.is_empty() {
+                    let faults = rest.iter().map(|kind| sum.faults[*kind as usize]);
+                    cells.push(self.mean(faults.sum()));
+                }
                 cells.extend(
                     dimensions
                         .iter()
@@ -455,77 +483,6 @@ impl Drill {
             rows,
         )
     }
-
-    /// The time line in characters.
-    fn lines(&self) -> Block {
-        let Some(first) = self.shown().first().map(|row| &row.drill.first) else {
-            return block(String::new(), &[], Vec::new());
-        };
-        let bins = first.bins.len();
-        if bins < 2 {
-            return block(String::new(), &[], Vec::new());
-        }
-        let columns = bins.min(LINE);
-        let fold = |column: usize| column * bins / columns..(column + 1) * bins / columns;
-        let sums = |passage: &Passage, column: usize| {
-            let mut sum = crate::sim::Counts::default();
-            for counts in passage.bins.get(fold(column)).unwrap_or_default() {
-                sum.merge(counts);
-            }
-            sum
-        };
-        let of = |draw: &dyn Fn(usize) -> char| (0..columns).map(draw).collect::<String>();
-        let load: Vec<u64> = (0..columns).map(|at| sums(first, at).requests).collect();
-        let most = load.iter().copied().max().unwrap_or(0).max(1);
-        let mut rows = vec![vec![
-            format!("requests, up to {}", whole(most)),
-            of(&|at| LEVELS[(load[at] * 8).div_ceil(most) as usize]),
-        ]];
-        if !self.occasions.is_empty() {
-            let during = |at: usize| {
-                let range = fold(at);
-                let width = first.bin.0;
-                let from = Instant(range.start as u64 * width);
-                let until = Instant(range.end as u64 * width);
-                let lasts =
-                    |one: &super::drill_incidents::Occasion| one.from < until && one.until > from;
-                self.occasions.iter().any(lasts)
-            };
-            rows.push(vec![
-                "incidents".to_owned(),
-                of(&|at| if during(at) { 'x' } else { '·' }),
-            ]);
-        }
-        for row in self.shown() {
-            rows.push(vec![
-                row.policy.clone(),
-                of(&|at| {
-                    let sum = sums(&row.drill.first, at);
-                    let known = sum.requests.saturating_sub(sum.undetermined);
-                    if known == 0 {
-                        return '·';
-                    }
-                    // Full only if hardly anybody is left out; empty only if everybody is.
-                    let eighths = (sum.in_slo * 8).div_ceil(known) as usize;
-                    if sum.in_slo * 100 < known * 99 {
-                        LEVELS[eighths.min(7)]
-                    } else {
-                        LEVELS[8]
-                    }
-                }),
-            ]);
-        }
-        block(
-            format!(
-                "Time line of the first replicate, {} a character: share served within the SLO (a full block: at least 99 %)",
-                length(Duration(
-                    first.bin.0 * (bins as u64).div_ceil(columns as u64)
-                ))
-            ),
-            &[("", false), ("from beginning to end", false)],
-            rows,
-        )
-    }
 }
 
 /// A number that stands for a count: digits where there are few.
@@ -563,7 +520,7 @@ fn cell(day: &Day, name: &str) -> String {
         Form::Share => measured(estimate, 100.0, 2, " %"),
         // Their intervals would make the lines too long to read.
         Form::Plain if name == "attempts_per_request" => alone(estimate, 3),
-        Form::Usd if name == "wasted_usd_per_1k" => alone(estimate, 2),
+        Form::Usd if name != "usd_per_1k" => alone(estimate, 2),
         Form::Usd | Form::Plain => measured(estimate, 1.0, 2, ""),
         Form::Seconds => alone(estimate, 2),
     }

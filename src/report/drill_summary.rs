@@ -8,6 +8,8 @@ use super::notes::listed;
 use crate::sim::{Lost, Reason};
 use crate::timeline::Effect;
 
+/// What is spent for requests that are lost is spent for nobody: what remains costs that much.
+const COST: &str = "usd_per_1k_served";
 /// Policies that the summary compares.
 const NAMED_MAX: usize = 4;
 
@@ -28,7 +30,7 @@ impl Drill {
             let share = row.drill.value(measure);
             share.map_or(-1.0, |share| (share * 1e4).round())
         };
-        let cost = |row: &DrillRow| row.drill.value("usd_per_1k").unwrap_or(f64::INFINITY);
+        let cost = |row: &DrillRow| row.drill.value(COST).unwrap_or(f64::INFINITY);
         shown.sort_by(|a, b| {
             let better = known(b).total_cmp(&known(a));
             better.then(cost(a).total_cmp(&cost(b)))
@@ -133,9 +135,9 @@ impl Drill {
                 share(calm.value(measure))
             ));
         }
-        if let Some(usd) = row.drill.value("usd_per_1k") {
-            text.push_str(&format!(" at {} USD per 1,000", usd_value(usd)));
-            let calm = row.calm.as_ref().and_then(|calm| calm.value("usd_per_1k"));
+        if let Some(usd) = row.drill.value(COST) {
+            text.push_str(&format!(" at {} USD per 1,000 served", usd_value(usd)));
+            let calm = row.calm.as_ref().and_then(|calm| calm.value(COST));
             if let Some(calm) = calm {
                 let extra = usd - calm;
                 let sign = if extra < 0.0 { '-' } else { '+' };
@@ -194,6 +196,7 @@ impl Drill {
             notes.push("time to recover: from the end of an incident to the first of three bins in a row with at most 1 % harmed requests; bins are by arrival, and those without requests are passed over".to_owned());
         }
         notes.push("failed attempts count as free: nobody says what is billed for them, least of all for answers that break off; wasted: answers that were paid for and not served".to_owned());
+        notes.push("USD: for a thousand requests, unserved ones included, which cost little or nothing; for a thousand served ones it is the same money over fewer".to_owned());
         notes.push("available: served, of the requests of which it is known; goodput: requests within the SLO, per second of the run; tokens in: of attempts that were let in".to_owned());
         if !self.has_slo() {
             notes.push("no SLO is declared (`[timeline.slo]`): every served request is within it, however long it took".to_owned());
@@ -206,9 +209,19 @@ impl Drill {
             .collect();
         if !undetermined.is_empty() {
             notes.push(format!(
-                "{}: some requests are undetermined (an answer that decides what comes next has no grade) and left out of shares, but count as harmed if they were not on the calm day",
+                "{}: some requests are undetermined (an answer that decides what comes next has no grade) and left out of shares and of harm",
                 listed(undetermined)
             ));
+        }
+        for row in &self.rows {
+            let known = row.sums.requests.saturating_sub(row.sums.undetermined);
+            if (1..known).contains(&row.costed) && row.drill.value("usd_per_1k").is_some() {
+                notes.push(format!(
+                    "{}: cost is known for {} of requests and estimated on these",
+                    row.policy,
+                    percent_exact(row.costed as f64 / known as f64)
+                ));
+            }
         }
         let cut: u64 = self
             .shown()

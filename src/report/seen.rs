@@ -6,7 +6,7 @@ use super::format::{UNKNOWN, decimal, percent_exact, whole};
 use super::layout::Block;
 use super::sheet::{Sheet, block};
 use crate::stats::{Limits, wilson, z_two_sided};
-use crate::traffic::seen::{ATTEMPTS_SHOWN, Bin, Place, Residences, Seen, Spread, Stray, Tie};
+use crate::traffic::seen::{ATTEMPTS_SHOWN, Place, Residences, Seen, Spread, Stray, Tie};
 use crate::units::Duration;
 
 /// Level of the interval.
@@ -55,6 +55,12 @@ fn share(part: u64, of: u64) -> String {
     percent_exact(part as f64 / of as f64)
 }
 
+/// `1 line`, `2 lines`.
+fn many(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", whole(count))
+}
+
 /// A count and its share of another.
 fn counted(part: u64, of: u64, what: &str) -> String {
     format!("{} ({} of {what})", whole(part), share(part, of))
@@ -74,9 +80,9 @@ fn time(duration: Duration) -> String {
 
 fn title(path: &str, seen: &Seen) -> String {
     format!(
-        "{path}: {} requests in {} attempts over {}, as stand-ins saw them",
-        whole(seen.requests),
-        whole(seen.attempts),
+        "{path}: {} in {} over {}, as stand-ins saw them",
+        many(seen.requests, "request"),
+        many(seen.attempts, "attempt"),
         time(seen.length)
     )
 }
@@ -289,19 +295,22 @@ fn from(seen: &Seen, index: usize) -> Duration {
 }
 
 fn timeline(seen: &Seen) -> Block {
-    let row = |(index, bin): (usize, &Bin)| {
-        vec![
-            time(from(seen, index)),
-            whole(bin.requests),
-            whole(bin.attempts()),
-            whole(bin.failed()),
-            if bin.attempts() == 0 {
-                String::new()
-            } else {
-                share(bin.failed(), bin.attempts())
-            },
-        ]
-    };
+    let mut rows = Vec::new();
+    let mut index = 0;
+    while let Some(bin) = seen.bins.get(index) {
+        let quiet = seen.bins[index..].iter();
+        let quiet = quiet.take_while(|bin| bin.by_place.is_empty()).count();
+        let mut row = vec![time(from(seen, index))];
+        row.extend([bin.requests, bin.attempts(), bin.failed()].map(whole));
+        row.push(match quiet {
+            0 => share(bin.failed(), bin.attempts()),
+            1 => String::new(),
+            // A long silence is one line.
+            _ => format!("until {}", time(from(seen, index + quiet))),
+        });
+        rows.push(row);
+        index += quiet.max(1);
+    }
     block(
         format!("Time line, in bins of {}", time(seen.bin)),
         &[
@@ -311,7 +320,7 @@ fn timeline(seen: &Seen) -> Block {
             ("failed", true),
             ("share", true),
         ],
-        seen.bins.iter().enumerate().map(row).collect(),
+        rows,
     )
 }
 
@@ -320,9 +329,9 @@ fn summary(seen: &Seen) -> String {
         return "Nothing was asked.".to_owned();
     };
     let mut text = format!(
-        "{} % of {} requests were answered, at {} attempts each",
+        "{} % of {} answered, at {} attempts each",
         decimal(value * 100.0, 2),
-        whole(seen.requests),
+        many(seen.requests, "request"),
         decimal(seen.amplification().unwrap_or(f64::NAN), 3)
     );
     if seen.hints.retried > 0 {
@@ -350,9 +359,9 @@ fn residence_summary(residences: &Residences) -> String {
             whole(judged)
         ),
         (strays, _) => format!(
-            "; {} attempts of {} requests went where their data must not be",
-            whole(strays),
-            whole(residences.stray_requests)
+            "; {} of {} went where the data must not be",
+            many(strays, "attempt"),
+            many(residences.stray_requests, "request")
         ),
     }
 }
@@ -389,8 +398,8 @@ fn notes(seen: &Seen) -> Vec<String> {
     }
     if seen.other_rows > 0 {
         notes.push(format!(
-            "{} lines asked for no completion (lists of models, unknown paths) and are left out",
-            whole(seen.other_rows)
+            "left out, for no completion was asked: {} (lists of models, unknown paths)",
+            many(seen.other_rows, "line")
         ));
     }
     if seen.closed_early > 0 {
@@ -437,14 +446,14 @@ fn residence_notes(residences: &Residences) -> Vec<String> {
     let mut notes = Vec::new();
     if residences.unclassed > 0 {
         notes.push(format!(
-            "of {} attempts neither tenant nor data class is known, and they are not judged: send x-routelab-tenant or x-routelab-data-class, or name a file with --classes",
-            whole(residences.unclassed)
+            "not judged, for neither tenant nor data class is known: {}; send x-routelab-tenant or x-routelab-data-class, or name a file with --classes",
+            many(residences.unclassed, "attempt")
         ));
     }
     for (why, attempts) in &residences.unknown {
         notes.push(format!(
-            "{} attempts are not judged: {why}",
-            whole(*attempts)
+            "not judged: {}, for {why}",
+            many(*attempts, "attempt")
         ));
     }
     if residences.strays > STRAYS_SHOWN as u64 {

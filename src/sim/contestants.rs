@@ -254,8 +254,8 @@ fn train(
         );
         setup.difficulty_hints = workload.has_difficulty_hint();
         setup.requests = Some(experiment.run_length());
-        // Here requests are independent, or come one after the other: nobody measures how long they take.
-        setup.time_passes = false;
+        // Without a clock nobody measures how long anything takes.
+        setup.time_passes = experiment.timed().is_some();
         per_fold.push(setup.build(spec));
         for warning in setup.warnings() {
             if !warnings.0.contains(&warning) {

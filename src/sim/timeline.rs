@@ -164,8 +164,10 @@ impl<'a> Player<'a> {
             .zip(theirs.fates.iter().copied())
             .collect();
         for ((mine, theirs), at) in pairs.into_iter().zip(&chapter.at) {
+            // Where nobody can say what became of a request, nobody can say that it was harmed.
+            let known = (mine | theirs) & fate::UNKNOWN == 0;
             let gone = theirs & !mine;
-            if gone != 0 {
+            if gone != 0 && known {
                 let counts = self.cell.passage_mut().counts_at(*at);
                 counts.harmed += u64::from(gone & fate::IN_SLO != 0);
                 counts.lost += u64::from(gone & fate::SERVED != 0);

@@ -365,13 +365,12 @@ fn next_line<'b>(
             break;
         }
     }
-    Ok(any.then(|| {
-        if fits {
-            Ok(buffer.as_slice())
-        } else {
-            Err(TooLong)
-        }
-    }))
+    let line = if fits {
+        Ok(buffer.as_slice())
+    } else {
+        Err(TooLong)
+    };
+    Ok(any.then_some(line))
 }
 
 fn complaint(

@@ -5,6 +5,7 @@ mod acting;
 mod bad_input;
 mod canary;
 mod command_line;
+mod drill_command;
 mod evidence;
 mod explain_and_check;
 mod fidelity;
@@ -31,6 +32,7 @@ mod router_properties;
 mod router_reference;
 mod router_scenarios;
 mod router_world;
+mod seen;
 #[cfg(feature = "live")]
 mod serve_command;
 #[cfg(feature = "live")]

@@ -10,7 +10,7 @@ use std::path::Path;
 use routelab::policy::{self, KINDS};
 use routelab::source::{Diagnostics, SourceFile};
 use routelab::verify::{CHECKS, Commands};
-use routelab::workload;
+use routelab::{timeline, workload};
 
 use crate::given::{catalogue_of, project, routes};
 use crate::program::run_in;
@@ -75,6 +75,15 @@ fn every_toml_block_can_be_read() {
             let good = match first {
                 "route" | "router" => {
                     catalogue_of(&block.text);
+                    true
+                }
+                "timeline" => {
+                    let names = timeline::Names {
+                        catalogue: &catalogue,
+                        tenants: &["acme".to_owned(), "bank".to_owned()],
+                    };
+                    let read = timeline::parse(&file, &names, &mut found).is_some();
+                    assert!(read, "{place}: {}", found.render(false));
                     true
                 }
                 "synthetic" => workload::parse(&file, "w", &mut found)

@@ -2,5 +2,6 @@
 
 mod decisions;
 mod documents;
+mod drill;
 pub(crate) mod made;
 mod numbers;

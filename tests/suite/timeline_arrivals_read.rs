@@ -1,5 +1,6 @@
 //! Declared and recorded arrivals as they are read: what is taken, what is sorted or noted, what is refused.
 
+use proptest::prelude::*;
 use routelab::source::Diagnostics;
 use routelab::workload::NO_NAME;
 
@@ -56,7 +57,7 @@ fn rows_out_of_order_are_sorted_with_a_note_that_points_at_the_first() {
 
 #[test]
 fn recorded_files_say_what_is_wrong_and_where() {
-    let cases: [(&str, &[u8], &[&str]); 16] = [
+    let cases: [(&str, &[u8], &[&str]); 18] = [
         ("", b"", &["the file is empty"]),
         ("", b"at_s\n", &["the trace has no rows"]),
         ("", b"when,who\n1,2\n", &["no known trace has the columns `when`, `who`", "TIMESTAMP"]),
@@ -71,6 +72,8 @@ fn recorded_files_say_what_is_wrong_and_where() {
         ("", b"client,window_start_s,rate_rps,cv,pattern\n0,0,-1,0,Pareto\n", &["`rate_rps` must be between 0", "`cv` must be between", "`pattern` must be `Gamma` or `Weibull`, but is `Pareto`"]),
         ("", b"client,window_start_s,rate_rps,cv,pattern\n0,0,1,1,Gamma\n0,600,1,1,Gamma\n1,1300,1,1,Gamma\n", &["windows are as long as the smallest distance of their starts, 600 s, but the one at 1300 s"]),
         ("", b"client,window_start_s,rate_rps,cv,pattern\nx,600,1,1,Gamma\nx,600,1,1,Gamma\n", &["client `x` has two rows for the window that starts at 600 s"]),
+        ("", b"client,window_start_s,rate_rps,cv,pattern\n0,0,1,1,Gamma\n0,0.5,1,1,Gamma\n", &["two windows start less than a second apart"]),
+        ("", b"client,window_start_s,rate_rps,cv,pattern\n0,0,1e-9,1,Gamma\n", &["`rate_rps` must be 0 or at least 0.000001", "t.data:2:5"]),
         ("repeat = true", b"at_s\n7\n", &["it has no length after which it could be repeated"]),
         ("", b"at_s\n\xff\n", &["line 2 is not UTF-8 text"]),
     ];
@@ -136,4 +139,34 @@ fn a_declaration_says_what_is_wrong_and_where() {
     let mut found = Diagnostics::default();
     assert!(draft("[timeline.arrivals.tenant]\n", &[], &routes(), &mut found).is_none());
     assert!(found.render(false).contains("names no tenant"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_file_makes_the_reader_panic(
+        start in prop::sample::select(vec![
+            "", "{", "at_s\n", "at_s,tenant\n", "TIMESTAMP,x\n", "{\"timestamp\": 3}\n",
+            "client,window_start_s,rate_rps,cv,pattern\n",
+        ]),
+        rest in prop::collection::vec(
+            prop::sample::select(vec![
+                ",", "\n", "\r\n", "\"", "0", "1", "1.5", "-3", "1e300", "600", "acme", "Gamma",
+                "Weibull", "2023-11-16 18:17:03.97", "{\"timestamp\":", "{\"at_s\":", "}", "ä", "\0",
+            ]),
+            0..40,
+        ),
+        tail in prop::collection::vec(any::<u8>(), 0..4),
+        repeat: bool,
+    ) {
+        let mut data = start.as_bytes().to_vec();
+        data.extend(rest.concat().as_bytes());
+        data.extend(tail);
+        let (arrivals, _) = trace(&format!("repeat = {repeat}"), &data);
+        if let Some(arrivals) = arrivals {
+            let taken: Vec<_> = arrivals.open(key(0)).take(50).collect();
+            prop_assert!(taken.is_sorted_by_key(|arrival| arrival.at));
+        }
+    }
 }

@@ -31,6 +31,8 @@ pub(super) mod fate {
     pub(in crate::sim::timeline) const SERVED: u8 = 1;
     pub(in crate::sim::timeline) const IN_SLO: u8 = 1 << 1;
     pub(in crate::sim::timeline) const RIGHT: u8 = 1 << 2;
+    /// Nobody can say.
+    pub(in crate::sim::timeline) const UNKNOWN: u8 = 1 << 3;
 }
 
 /// What a call waits for.
@@ -73,6 +75,8 @@ struct Live {
     retries: u16,
     /// The limit that refused it last, or on account of which a route was passed over.
     refused_by: Option<(u16, Dimension)>,
+    /// Whether a route was passed over that could have been asked at another time.
+    is_paused: bool,
     /// For a mirror: the place of the request it copies.
     copies: Option<u32>,
     mirror: Mirror,
@@ -294,6 +298,7 @@ impl<'a> Cell<'a> {
             attempts: 0,
             retries: 0,
             refused_by: None,
+            is_paused: false,
             copies: opened.copies,
             mirror: Mirror::None,
             outcome: None,
@@ -406,10 +411,12 @@ impl<'a> Cell<'a> {
         }
         loop {
             self.watch.passed_over = None;
+            self.watch.is_paused = false;
             let live = &mut self.calls[place as usize];
             let step = self
                 .router
                 .step(&mut live.call, input, self.now, &mut self.watch);
+            live.is_paused |= self.watch.is_paused;
             if let Some(refusal) = self.watch.passed_over {
                 live.refused_by = Some(refusal);
             }

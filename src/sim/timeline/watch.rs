@@ -13,10 +13,12 @@ pub(super) struct Watch<'a> {
     pub(super) tracer: Option<Tracer<'a>>,
     /// By route: since when its breaker is not closed.
     open_since: Vec<Option<Instant>>,
-    /// By route: the limit that refused the attempt that was sent there last, if one did.
+    /// By route: the limit that refused the attempt there that was sent last of those that failed, if one did.
     pub(super) refused_by: Vec<Option<(u16, Dimension)>>,
     /// A limit on account of which a route was passed over in the present step.
     pub(super) passed_over: Option<(u16, Dimension)>,
+    /// Whether a route was passed over in the present step that could have been asked at another time.
+    pub(super) is_paused: bool,
 }
 
 impl<'a> Watch<'a> {
@@ -28,6 +30,7 @@ impl<'a> Watch<'a> {
             open_since: vec![None; routes],
             refused_by: vec![None; routes],
             passed_over: None,
+            is_paused: false,
         }
     }
 
@@ -103,6 +106,7 @@ impl Log for Watch<'_> {
 
     fn skip(&mut self, route: RouteId, why: Skip, now: Instant) {
         if matches!(why, Skip::BreakerOpen { .. } | Skip::CoolingDown { .. }) {
+            self.is_paused = true;
             let refused = self.refused_by.get(usize::from(route.0)).copied();
             self.passed_over = refused.flatten().or(self.passed_over);
         }

@@ -17,6 +17,8 @@ use crate::workload::DrawKey;
 
 /// Length of a window where the file has too few to tell: ServeGen's.
 const WINDOW_S: f64 = 600.0;
+/// Shortest length of a window.
+const WINDOW_S_MIN: f64 = 1.0;
 /// Coefficients of variation are rounded to a grid of this ratio, so that windows can share tables. They
 /// are estimated from a window's few arrivals, with errors far above the 2 % that this adds at most.
 const GRID: f64 = 1.04;
@@ -69,6 +71,8 @@ pub(super) enum Unfit {
         /// The smallest distance.
         window_s: f64,
     },
+    /// Windows are shorter than a second.
+    Short,
     /// A client has two rows for one window.
     Twice {
         /// Which client.
@@ -215,6 +219,9 @@ fn window_length(rows: &[Row]) -> Result<f64, Unfit> {
     let window_s = distances.fold(f64::INFINITY, f64::min);
     if window_s.is_infinite() {
         return Ok(WINDOW_S);
+    }
+    if window_s < WINDOW_S_MIN {
+        return Err(Unfit::Short);
     }
     let fits = |start_s: &f64| {
         let count = (start_s - starts[0]) / window_s;

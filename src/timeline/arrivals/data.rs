@@ -20,7 +20,7 @@ use super::data_rows::{Cells, Sheet};
 use super::law::{CV_MAX, CV_MIN, Family};
 use super::moment::{TICKS, moment};
 use super::trace::Recorded;
-use super::{Arrivals, Kind, RATE_MAX_PER_S};
+use super::{Arrivals, Kind, RATE_MAX_PER_S, RATE_MIN_PER_S};
 use crate::source::{At, Diagnostic, Diagnostics, Location, describe_list};
 use crate::workload::{NO_NAME, unpack};
 
@@ -346,6 +346,7 @@ impl Plan {
                 });
             }
             Err(Unfit::Silent) => "the rate of all clients is 0 at all times".to_owned(),
+            Err(Unfit::Short) => "two windows start less than a second apart".to_owned(),
             Err(Unfit::Twice { client, start_s }) => format!(
                 "client `{}` has two rows for the window that starts at {start_s} s",
                 names[client as usize]
@@ -507,6 +508,10 @@ impl Reader {
         let start_s = number(start, "window_start_s", AT_MAX_S);
         let rate_per_s = number(rate, "rate_rps", RATE_MAX_PER_S);
         let cv = number(cv, "cv", 1e9);
+        if rate_per_s.is_some_and(|rate| rate > 0.0 && rate < RATE_MIN_PER_S) {
+            let message = format!("`rate_rps` must be 0 or at least {RATE_MIN_PER_S}");
+            cells.wrong(sheet, rate, message, "");
+        }
         let family = match cells.get(pattern) {
             "Gamma" => Some(Family::Gamma),
             "Weibull" => Some(Family::Weibull),

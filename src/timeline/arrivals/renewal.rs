@@ -95,59 +95,58 @@ impl Times for Renewing<'_> {
 
 /// Streams merged by time; of two at the same time, the one with the lower index comes first.
 ///
-/// A tournament: leaves are the streams' next times, each inner node knows which stream of those below
-/// comes first. After a stream has moved on, only the nodes above it are played again.
+/// A tournament of losers (Knuth, "The Art of Computer Programming", volume 3, section 5.4.1): each inner
+/// node keeps what lost there. After a stream has moved on, its next time is played against the losers on its
+/// way to the root, whose places are known beforehand.
 #[derive(Clone, Debug)]
 pub(super) struct Merge<S> {
     streams: Vec<S>,
-    /// Next time of each leaf; a power of two of them.
-    next: Vec<u64>,
-    /// Winners: the root is 1, the children of n are 2n and 2n + 1, leaves come last.
-    first: Vec<u32>,
+    /// Next times, each above the index of its stream in the lower 32 bits. The winner stands at 0, the
+    /// root is 1, and n/2 is above n; the leaves, which come after, need no place.
+    keys: Vec<u128>,
+}
+
+/// Orders by time, then by index.
+const fn played(at: u64, stream: usize) -> u128 {
+    (at as u128) << 32 | stream as u128
 }
 
 impl<S: Times> Merge<S> {
     pub(super) fn new(mut streams: Vec<S>) -> Self {
         let leaves = streams.len().next_power_of_two();
-        let mut next: Vec<u64> = streams.iter_mut().map(Times::next).collect();
-        next.resize(leaves, u64::MAX);
-        let mut merge = Self {
-            streams,
-            next,
-            first: vec![0; 2 * leaves],
-        };
+        let mut winners = vec![0; leaves];
         for leaf in 0..leaves {
-            merge.first[leaves + leaf] = leaf as u32;
+            let at = streams.get_mut(leaf).map_or(u64::MAX, Times::next);
+            winners.push(played(at, leaf));
         }
+        let mut keys = vec![0; leaves];
         for node in (1..leaves).rev() {
-            merge.play(node);
+            let (left, right) = (winners[2 * node], winners[2 * node + 1]);
+            winners[node] = left.min(right);
+            keys[node] = left.max(right);
         }
-        merge
-    }
-
-    #[inline]
-    fn play(&mut self, node: usize) {
-        let (left, right) = (self.first[2 * node], self.first[2 * node + 1]);
-        let later = self.next[right as usize] < self.next[left as usize];
-        self.first[node] = if later { right } else { left };
+        // With a single leaf the root is that leaf.
+        keys[0] = winners[1];
+        Self { streams, keys }
     }
 
     /// The next time and the index of its stream; `None` if there are no more.
     #[inline]
     pub(super) fn next(&mut self) -> Option<(u64, usize)> {
-        let leaves = self.next.len();
-        // With a single leaf the root is that leaf.
-        let stream = self.first[1] as usize;
-        let at = self.next[stream];
+        let at = (self.keys[0] >> 32) as u64;
+        let stream = (self.keys[0] as u32) as usize;
         if at == u64::MAX {
             return None;
         }
-        self.next[stream] = self.streams[stream].next();
-        let mut node = (leaves + stream) / 2;
+        let mut key = played(self.streams[stream].next(), stream);
+        let mut node = (self.keys.len() + stream) / 2;
         while node > 0 {
-            self.play(node);
+            let other = self.keys[node];
+            self.keys[node] = other.max(key);
+            key = other.min(key);
             node /= 2;
         }
+        self.keys[0] = key;
         Some((at, stream))
     }
 }

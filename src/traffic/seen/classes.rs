@@ -9,7 +9,10 @@ pub const CLASSES_MAX: usize = 1_000_000;
 
 /// Tenant and data class by a request's id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Classes(BTreeMap<String, (Option<Box<str>>, Option<Box<str>>)>);
+pub struct Classes(BTreeMap<String, Said>);
+
+/// Tenant and data class, as far as the file says.
+type Said = (Option<Box<str>>, Option<Box<str>>);
 
 impl Classes {
     /// Reads a CSV file with the columns `request` (the id by which attempts are tied: see

@@ -97,8 +97,10 @@ impl Gaps {
 
 impl<'a> Summing<'a> {
     pub(super) fn new(options: &'a Options<'a>) -> Self {
-        let mut seen = Seen::default();
-        seen.residences = options.residency.map(|_| Residences::default());
+        let seen = Seen {
+            residences: options.residency.map(|_| Residences::default()),
+            ..Seen::default()
+        };
         Self {
             options,
             seen,

@@ -21,11 +21,14 @@ impl Cell<'_> {
     pub(super) fn send(&mut self, sent: &Attempted, allowed: Regions) -> Answered {
         let index = usize::from(sent.route.0);
         let answered = self.providers.attempt(sent);
-        // By when attempts are sent: answers to earlier ones may still come after a refusal.
-        self.watch.refused_by[index] = match answered.cause {
-            Cause::Limit(limit, dimension) => Some((limit, dimension)),
-            _ => None,
-        };
+        // By when attempts are sent: answers to earlier ones may still come after a refusal. One that is let
+        // in while a refusal is on its way back is no sign that the limit is not met.
+        if answered.fault.is_some() {
+            self.watch.refused_by[index] = match answered.cause {
+                Cause::Limit(limit, dimension) => Some((limit, dimension)),
+                _ => None,
+            };
+        }
         self.in_flight[index] += 1;
         let in_flight = self.in_flight[index];
         let bin = self.watch.bin(index, sent.at);

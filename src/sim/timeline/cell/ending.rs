@@ -26,7 +26,7 @@ impl Cell<'_> {
             let arrived = live.arrived;
             self.watch.passage.counts_at(arrived).undetermined += 1;
         }
-        self.end(window, place, Outcome::UNDETERMINED, 0);
+        self.end(window, place, Outcome::UNDETERMINED, fate::UNKNOWN);
     }
 
     pub(super) fn served(&mut self, window: &Window, place: u32, served: &Served) {
@@ -76,6 +76,12 @@ impl Cell<'_> {
             let (chapter, i) = window.of(live.number);
             let class = chapter.class[i];
             let reason = match (failure.reason, live.refused_by) {
+                // For want of a route that its data may go to, while those it may go to were behind an
+                // open breaker or paused: that is what has to be mended.
+                (FailureReason::RefusedByResidency, Some((limit, dimension))) if live.is_paused => {
+                    Reason::Saturated(limit, dimension)
+                }
+                (FailureReason::RefusedByResidency, None) if live.is_paused => Reason::Unavailable,
                 (FailureReason::RefusedByResidency, _) => Reason::Residency,
                 (FailureReason::NoCapableRoute, _) => Reason::NoCapableRoute,
                 (
