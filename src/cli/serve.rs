@@ -16,7 +16,7 @@ use crate::router::Limits;
 use crate::standin::faults::{self, Faults};
 use crate::standin::loopback::{Acting, Log, Model, Scripted, Server, ServerSpec};
 use crate::standin::world::World;
-use crate::timeline::{self, Timeline};
+use crate::timeline::Timeline;
 use crate::units::Duration;
 use crate::wire::ADAPTERS;
 use crate::workload::{Domain, DrawKey, Workload};
@@ -229,13 +229,7 @@ fn world_at(
     path: &Path,
     catalogue: Option<&Catalogue>,
 ) -> (Option<Workload>, Option<Timeline>) {
-    if !inputs::is_workload_file(path) {
-        return (reader.workload(path, None), None);
-    }
-    let Some(file) = reader.text(path) else {
-        return (None, None);
-    };
-    let workload = reader.workload_of(path, &file);
+    let workload = reader.workload(path, None);
     let timeline = workload.as_ref().and_then(|workload| {
         let made_up;
         let catalogue = match catalogue {
@@ -245,17 +239,7 @@ fn world_at(
                 &made_up
             }
         };
-        let names = timeline::Names {
-            catalogue,
-            tenants: &workload.tenants,
-        };
-        let draft = timeline::parse(&file, &names, &mut reader.found)?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let trace = match draft.trace_path() {
-            Some(trace) => Some(reader.bytes(&folder.join(&trace.value), inputs::DATA_BYTES_MAX)?),
-            None => None,
-        };
-        draft.build(trace.as_deref(), &mut reader.found)
+        reader.timeline(path, catalogue, &workload.tenants)
     });
     (workload, timeline)
 }

@@ -17,7 +17,7 @@ use routelab::catalogue::Catalogue;
 use routelab::live::{CallContext, CallError, Client, Options};
 use routelab::sim::{self, Experiment, Timed};
 use routelab::source::{Diagnostics, SourceFile};
-use routelab::standin::loopback::{Acting, Server, ServerSpec};
+use routelab::standin::loopback::{Acting, Clock, Server, ServerSpec};
 use routelab::standin::world::World;
 use routelab::timeline::{self, Arrivals, Names, Timeline};
 use routelab::traffic::{Attempt, Outcome};
@@ -228,8 +228,8 @@ struct Lived {
     late: Real,
 }
 
-async fn lived(workload: &Workload, streamed: bool) -> Lived {
-    let plain = catalogue(None);
+/// The script as stand-ins act it out.
+fn acting(plain: &Catalogue, workload: &Workload, streamed: bool) -> Acting {
     let world = World {
         workload: workload.clone(),
         key: DrawKey {
@@ -240,15 +240,20 @@ async fn lived(workload: &Workload, streamed: bool) -> Lived {
         columns: workload.routes.iter().cloned().zip(0..).collect(),
         verifiers: Vec::new(),
     };
+    Acting {
+        timeline: script(plain, streamed, OVERHEADS),
+        world,
+        routes: plain.names().map(str::to_owned).collect(),
+        horizon: Duration::from_secs(60),
+        limits: plain.limits,
+    }
+}
+
+async fn lived(workload: &Workload, streamed: bool) -> Lived {
+    let plain = catalogue(None);
     let names = |route: &routelab::catalogue::Route| (route.model.clone(), route.name.clone());
     let spec = ServerSpec {
-        acting: Some(Acting {
-            timeline: script(&plain, streamed, OVERHEADS),
-            world,
-            routes: plain.names().map(str::to_owned).collect(),
-            horizon: Duration::from_secs(60),
-            limits: plain.limits,
-        }),
+        acting: Some(acting(&plain, workload, streamed)),
         names: plain.routes.iter().map(names).collect(),
         ..ServerSpec::default()
     };
@@ -271,7 +276,7 @@ async fn lived(workload: &Workload, streamed: bool) -> Lived {
     workload.fill(key, 0, REQUESTS as usize, &mut batch);
     let watch = Watch::start();
     server.begin_timeline();
-    let began = now();
+    let began = Moment::now();
     let calls: Vec<_> = texts
         .into_iter()
         .enumerate()
@@ -323,7 +328,7 @@ impl Watch {
             std::thread::spawn(move || {
                 let mut worst = Real::ZERO;
                 while !over.load(Ordering::Relaxed) {
-                    let before = now();
+                    let before = Moment::now();
                     std::thread::sleep(nap);
                     worst = worst.max(before.elapsed().saturating_sub(nap));
                 }
@@ -339,10 +344,6 @@ impl Watch {
         let worst = |sleeper: JoinHandle<Real>| sleeper.join().unwrap();
         self.sleepers.into_iter().map(worst).max().unwrap()
     }
-}
-
-fn now() -> Moment {
-    Moment::now()
 }
 
 async fn call(client: &Client, request: &Request, streamed: bool) -> Vec<Attempt> {
@@ -474,4 +475,17 @@ async fn streams_over_sockets_go_as_in_the_simulator() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whole_answers_over_sockets_go_as_in_the_simulator() {
     sockets_agree_with_the_simulator(false).await;
+}
+
+#[test]
+fn a_timeline_needs_a_server_that_waits() {
+    let plain = catalogue(None);
+    let workload = workload_of("w.toml", WORKLOAD);
+    let spec = ServerSpec {
+        acting: Some(acting(&plain, &workload, true)),
+        clock: Clock::Virtual,
+        ..ServerSpec::default()
+    };
+    let refused = Server::start(spec).err().expect("an error");
+    assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
 }
