@@ -425,11 +425,6 @@ fn impossible_worlds_are_refused() {
     for (from, to, part) in [
         (
             "[synthetic]",
-            "[timeline]\n[synthetic]",
-            "not supported yet",
-        ),
-        (
-            "[synthetic]",
             "[recorded]\nfile = \"x.csv\"\n[synthetic]",
             "not both",
         ),
