@@ -36,8 +36,11 @@ const STEP: i32 = 98;
 const STRIPS_MAX: usize = 12;
 /// Most columns of a time line; further bins are added up.
 const COLUMNS_MAX: usize = 446;
-/// Most incidents that are named.
+/// Most incidents that are named, and how many pixels to the right of one its name may begin.
 const NAMED_MAX: usize = 3;
+const NEAR: i32 = 20;
+/// What the first plane shows.
+const HEADING: &str = "arrivals per minute";
 
 // From M. Okabe, K. Ito, *Color Universal Design*, 2008: colour-blind readers tell them apart, and they
 // differ in lightness as well.
@@ -301,21 +304,21 @@ impl<'d> Picture<'d> {
         Ok(())
     }
 
-    /// Names of incidents in the plane of shares, where they do not meet.
+    /// Names of incidents above the first plane, where they meet neither its heading nor each other.
     fn names<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
-        let mut free = LEFT;
+        let mut free = LEFT + width(HEADING, 12) + 12;
         let mut named = 0;
         for one in &self.drill.occasions {
             let text = short(&one.name);
             let wide = width(&text, 12);
             let (left, right) = self.span(one.from, one.until);
-            let middle = (left + right) / 2;
-            let x = (middle - wide / 2).clamp(LEFT + 4, (RIGHT - wide - 4).max(LEFT + 4));
-            if x < free || named == NAMED_MAX {
+            let x = ((left + right - wide) / 2).min(RIGHT - wide).max(free);
+            // A name far from its incident would be taken for another's.
+            if named == NAMED_MAX || x > right + NEAR || x + wide > WIDTH {
                 continue;
             }
             (free, named) = (x + wide + 8, named + 1);
-            let at = (x, ARRIVALS.0 - 3);
+            let at = (x, ARRIVALS.0 - 5);
             write(area, &text, at, (12, INK, HPos::Left, VPos::Bottom))?;
         }
         Ok(())
@@ -428,11 +431,7 @@ impl<'d> Picture<'d> {
         let most = per_min.iter().copied().fold(0.0, f64::max);
         let axis = Axis::between(0.0, most * 1.08, (bottom, top));
         self.steps(area, &per_min, &axis, bottom, LOAD)?;
-        // The heading stands on the right, where incidents leave room.
-        self.frame(area, "", ARRIVALS, &axis.about(4.0))?;
-        let at = (LEFT + 6, top + 4);
-        let heading = "arrivals per minute";
-        write(area, heading, at, (12, INK, HPos::Left, VPos::Top))
+        self.frame(area, HEADING, ARRIVALS, &axis.about(4.0))
     }
 
     fn shares<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
