@@ -1,6 +1,6 @@
 //! A drill's answer in a few sentences, and what has to be known to read its numbers.
 
-use super::drill::{Drill, DrillRow};
+use super::drill::{Drill, DrillRow, HARMS};
 use super::drill_sheet::few;
 use super::drill_words::{clock, length};
 use super::format::{decimal, percent_exact, usd_value};
@@ -68,6 +68,7 @@ impl Drill {
             };
             sentences.push(format!("{}{more}.", rest.join("; ")));
         }
+        sentences.extend(self.silently_wrong(&shown));
         sentences.extend(shown.iter().filter_map(|row| self.saturated(row)));
         let violations: u64 = self.rows.iter().map(|row| row.residency_violations).sum();
         if violations > 0 {
@@ -76,6 +77,33 @@ impl Drill {
             ));
         }
         sentences.join(" ")
+    }
+
+    /// What no latency and no error shows: answers that come as before and are wrong.
+    fn silently_wrong(&self, shown: &[&DrillRow]) -> Option<String> {
+        let (harmed, wrong) = shown.iter().fold((0, 0), |(harmed, wrong), row| {
+            (harmed + row.sums.harmed, wrong + row.sums.spoilt)
+        });
+        let place = HARMS.iter().position(|harm| harm.name == "spoilt")?;
+        let spoilt = |row: &DrillRow| row.harms.get(place).and_then(|one| one.value);
+        let mut worse: Vec<(&str, f64)> = shown
+            .iter()
+            .filter_map(|row| Some((row.policy.as_str(), spoilt(row)?)))
+            .filter(|(_, share)| *share > 0.0)
+            .collect();
+        if harmed * 10 > wrong || worse.is_empty() {
+            return None;
+        }
+        worse.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let named: Vec<String> = worse
+            .iter()
+            .take(NAMED_MAX)
+            .map(|(policy, share)| format!("`{policy}` {}", percent_exact(*share)))
+            .collect();
+        Some(format!(
+            "Hardly any latency or error shows it, but answers that were right on the calm day are wrong: {} of all requests.",
+            named.join(", ")
+        ))
     }
 
     /// When what fails, as the beginning of a sentence.
