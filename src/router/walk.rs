@@ -8,6 +8,7 @@ mod call;
 mod instant;
 mod quick;
 mod setback;
+mod state;
 
 pub use abreast::{Abreast, AnswersAbreast};
 pub use call::Call;
@@ -20,9 +21,9 @@ use super::retry::{self, uniforms};
 use call::{Held, Phase, prompt_and_cap, seen};
 
 use super::{
-    Account, AccountId, Alert, BreakerChange, BreakerScope, BreakerState, ConfigError,
-    FailureReason, Fault, FaultKind, Input, Leg, Limits, Log, Need, Plan, Regions, Reply, RouteId,
-    RouteSpec, RouterConfig, Scope, ServedVerdict, Skip, Step, Target, Trip, Usage, Verdict,
+    Account, Alert, BreakerChange, BreakerScope, BreakerState, ConfigError, FailureReason, Fault,
+    FaultKind, Input, Leg, Limits, Log, Need, Plan, Regions, Reply, RouteId, RouteSpec,
+    RouterConfig, Scope, ServedVerdict, Skip, Step, Target, Trip, Usage, Verdict,
 };
 use crate::units::{Duration, Instant, Usd};
 
@@ -173,6 +174,19 @@ impl Router {
         self.outstanding(call)
     }
 
+    /// As [`Router::step`], for drivers that keep their calls in memory anyway: without the short cut for
+    /// calls that live in registers, and without the copies that it costs everybody else.
+    pub fn step_stored<L: Log>(
+        &mut self,
+        call: &mut Call,
+        input: Input,
+        now: Instant,
+        log: &mut L,
+    ) -> Step {
+        self.slow(call, input, now, log);
+        self.outstanding(call)
+    }
+
     /// Any input in any state.
     #[cold]
     #[inline(never)]
@@ -253,56 +267,6 @@ impl Router {
         } else {
             Err(unfit(hot, need))
         }
-    }
-
-    /// The state of the breaker that guards `route` at `now`; an unknown route has a closed one. An
-    /// open breaker stays open until its trial is sent, also when the cooldown is over.
-    #[must_use]
-    pub fn breaker_state(&self, route: RouteId, now: Instant) -> BreakerState {
-        let closed = BreakerState::Closed { failures: 0 };
-        let Some(hot) = self.hot.get(usize::from(route.0)) else {
-            return closed;
-        };
-        let closes_by_itself = self.config.breaker.is_some_and(|spec| !spec.trial);
-        match self.breakers[usize::from(hot.breaker)].state() {
-            BreakerState::Open { until } if closes_by_itself && until <= now => closed,
-            state => state,
-        }
-    }
-
-    /// Until when `route` pauses; [`Instant::ZERO`] if it never did.
-    #[must_use]
-    pub fn cooldown_until(&self, route: RouteId) -> Instant {
-        self.hot
-            .get(usize::from(route.0))
-            .map_or(Instant::ZERO, |hot| hot.cooldown_until)
-    }
-
-    /// Requests that are in flight on `route`.
-    #[must_use]
-    pub fn in_flight(&self, route: RouteId) -> u32 {
-        self.hot
-            .get(usize::from(route.0))
-            .map_or(0, |hot| hot.in_flight)
-    }
-
-    /// The state of an account with a limit.
-    #[must_use]
-    pub fn account(&self, account: AccountId) -> Option<Account> {
-        self.accounts.get(usize::from(account.0)).copied()
-    }
-
-    /// Number of routes.
-    #[must_use]
-    pub fn routes(&self) -> usize {
-        self.hot.len()
-    }
-
-    pub(super) fn weight(&self, route: RouteId) -> u32 {
-        self.config
-            .routes
-            .get(usize::from(route.0))
-            .map_or(0, |spec| spec.weight.unwrap_or(1))
     }
 
     /// Whether nothing but the hard filters can stand in a request's way.

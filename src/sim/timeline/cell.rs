@@ -282,7 +282,31 @@ impl<'a> Cell<'a> {
     }
 
     fn open(&mut self, opened: Opened, plan: Plan, jitter: u64) -> u32 {
-        let live = Live {
+        if let Some(place) = self.free.pop() {
+            // Field by field, in place: most calls take up the room of one that is over.
+            let live = &mut self.calls[place as usize];
+            live.call = self.router.open(plan, opened.need, jitter);
+            live.number = opened.number;
+            live.arrived = self.now;
+            live.sent_at = self.now;
+            live.pending = Pending::Wake;
+            live.cost = Sum(0);
+            live.last_cost = 0;
+            live.shown_at = None;
+            live.seen = VerifierCounts::default();
+            live.why = opened.why;
+            live.task = opened.task;
+            live.calls = 0;
+            live.attempts = 0;
+            live.retries = 0;
+            live.refused_by = None;
+            live.is_paused = false;
+            live.copies = opened.copies;
+            live.mirror = Mirror::None;
+            live.outcome = None;
+            return place;
+        }
+        self.calls.push(Live {
             call: self.router.open(plan, opened.need, jitter),
             number: opened.number,
             arrived: self.now,
@@ -302,18 +326,9 @@ impl<'a> Cell<'a> {
             copies: opened.copies,
             mirror: Mirror::None,
             outcome: None,
-        };
-        match self.free.pop() {
-            Some(place) => {
-                self.calls[place as usize] = live;
-                place
-            }
-            None => {
-                self.calls.push(live);
-                self.watch.passage.in_flight_max = self.calls.len() as u64;
-                (self.calls.len() - 1) as u32
-            }
-        }
+        });
+        self.watch.passage.in_flight_max = self.calls.len() as u64;
+        (self.calls.len() - 1) as u32
     }
 
     /// What a call was waiting for has come.
@@ -360,7 +375,7 @@ impl<'a> Cell<'a> {
         {
             // Nobody else is concerned by it, so it can be told now.
             self.router
-                .step(&mut live.call, Input::Shown, shown_at, &mut self.watch);
+                .step_stored(&mut live.call, Input::Shown, shown_at, &mut self.watch);
         }
         match answered.fault {
             Some(fault) => {
@@ -415,7 +430,7 @@ impl<'a> Cell<'a> {
             let live = &mut self.calls[place as usize];
             let step = self
                 .router
-                .step(&mut live.call, input, self.now, &mut self.watch);
+                .step_stored(&mut live.call, input, self.now, &mut self.watch);
             live.is_paused |= self.watch.is_paused;
             if let Some(refusal) = self.watch.passed_over {
                 live.refused_by = Some(refusal);

@@ -1,6 +1,6 @@
 //! What the router tells while calls overlap: breakers, refusals, and, if asked for, every line of the trace.
 
-use super::passage::{CHANGES_MAX, Change, Passage, RouteBin};
+use super::passage::{CHANGES_MAX, Change, Counts, Passage, RouteBin};
 use crate::router::{Alert, BreakerChange, FaultKind, Log, RouteId, Skip, Verdict};
 use crate::sim::stage::Tracer;
 use crate::timeline::Dimension;
@@ -17,6 +17,9 @@ pub(super) struct Watch<'a> {
     pub(super) refused_by: Vec<Option<(u16, Dimension)>>,
     /// A limit on account of which a route was passed over in the present step.
     pub(super) passed_over: Option<(u16, Dimension)>,
+    /// The bin that was asked for last: when it begins, when it ends, its index. Most moments fall into the
+    /// same one as the moment before, and then nothing is divided.
+    recent: (Instant, Instant, usize),
     /// Whether a route was passed over in the present step that could have been asked at another time.
     pub(super) is_paused: bool,
 }
@@ -30,14 +33,41 @@ impl<'a> Watch<'a> {
             open_since: vec![None; routes],
             refused_by: vec![None; routes],
             passed_over: None,
+            recent: (Instant::ZERO, Instant::ZERO, 0),
             is_paused: false,
         }
+    }
+
+    /// The index of the bin that a moment falls into.
+    #[inline(always)]
+    fn index(&mut self, at: Instant) -> usize {
+        let (from, end, index) = self.recent;
+        if from <= at && at < end {
+            return index;
+        }
+        let index = self.passage.bin_of(at);
+        let width = self.passage.bin.0.max(1);
+        let from = Instant(at.0 - at.0 % width);
+        // The last bin has no end of its own, but all that is in it has the same index.
+        self.recent = (from, Instant(from.0.saturating_add(width)), index);
+        index
+    }
+
+    /// Counts of requests in the bin of a moment.
+    #[inline(always)]
+    pub(super) fn counts_at(&mut self, at: Instant) -> &mut Counts {
+        let index = self.index(at);
+        let bins = &mut self.passage.bins;
+        if bins.len() <= index {
+            bins.resize(index + 1, Counts::default());
+        }
+        &mut bins[index]
     }
 
     /// The bin of a route's time line that `now` falls into.
     #[inline(always)]
     pub(super) fn bin(&mut self, route: usize, now: Instant) -> &mut RouteBin {
-        let index = self.passage.bin_of(now);
+        let index = self.index(now);
         let bins = &mut self.passage.routes[route].bins;
         if bins.len() <= index {
             bins.resize(index + 1, RouteBin::default());

@@ -20,11 +20,11 @@ impl Cell<'_> {
     pub(super) fn cannot_tell(&mut self, window: &Window, place: u32) {
         let live = &mut self.calls[place as usize];
         self.router
-            .step(&mut live.call, Input::Cancelled, self.now, &mut self.watch);
+            .step_stored(&mut live.call, Input::Cancelled, self.now, &mut self.watch);
         live.seen = VerifierCounts::default();
         if live.copies.is_none() {
             let arrived = live.arrived;
-            self.watch.passage.counts_at(arrived).undetermined += 1;
+            self.watch.counts_at(arrived).undetermined += 1;
         }
         self.end(window, place, Outcome::UNDETERMINED, fate::UNKNOWN);
     }
@@ -54,7 +54,7 @@ impl Cell<'_> {
         passage.ttft.add(ttft);
         passage.total.add(total);
         passage.routes[usize::from(served.route.0)].served += 1;
-        let counts = passage.counts_at(live.arrived);
+        let counts = self.watch.counts_at(live.arrived);
         counts.served += 1;
         counts.in_slo += u64::from(in_slo);
         counts.fallback += u64::from(served.leg > served.escalations);
@@ -130,7 +130,7 @@ impl Cell<'_> {
         ended.outcomes[i] = outcome;
         ended.fates[i] = fate;
         self.counts.add(live.seen);
-        let counts = self.watch.passage.counts_at(live.arrived);
+        let counts = self.watch.counts_at(live.arrived);
         counts.requests += 1;
         counts.attempts += u64::from(live.attempts);
         counts.retries += u64::from(live.retries);
