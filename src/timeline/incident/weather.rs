@@ -7,7 +7,7 @@ use crate::units::{Duration, Instant};
 use crate::workload::DrawKey;
 
 /// Most incidents of one run, drawn ones included: they are told apart by 16 bits.
-pub const INCIDENTS_MAX: usize = u16::MAX as usize;
+pub const INCIDENTS_MAX: usize = 65_535;
 
 /// What is wrong with a route at a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
