@@ -195,6 +195,7 @@ fn every_output_is_what_the_program_prints() {
         "policies",
         "workloads",
         "tests/configs/invalid/route-unknown-in-cascade",
+        "tests/fixtures/seen",
     ] {
         copy(&project(part), &folder.path().join(part));
     }
