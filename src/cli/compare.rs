@@ -1,7 +1,7 @@
 //! `compare`: every policy on the same traffic.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 
@@ -181,7 +181,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     if let Some(folder) = &arguments.report {
         made_folder = !folder.exists();
         if let Err(error) = std::fs::create_dir_all(folder) {
-            return cannot_write(folder, &error, screen);
+            return screen.cannot_write(folder, &error);
         }
     }
     let results = match simulate(arguments, &experiment, &mut warnings, screen) {
@@ -222,7 +222,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     };
     let written = match &arguments.report {
         Some(folder) => provenance::write(folder, &report::files(&findings))
-            .map_err(|error| cannot_write(folder, &error, screen))
+            .map_err(|error| screen.cannot_write(folder, &error))
             .err(),
         None => None,
     };
@@ -273,14 +273,6 @@ fn check(experiment: &Experiment<'_>, options: &Options) -> Result<(), Diagnosti
 
 fn complaints(errors: Vec<String>) -> Diagnostics {
     Diagnostics(errors.into_iter().map(Diagnostic::error).collect())
-}
-
-fn cannot_write(folder: &Path, error: &std::io::Error, screen: &Screen) -> Exit {
-    screen.say(&format!(
-        "error: cannot write the report to `{}`: {error}",
-        folder.display()
-    ));
-    Exit::Failure
 }
 
 fn simulate(

@@ -130,7 +130,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     if let Some(folder) = &arguments.report {
         made_folder = !folder.exists();
         if let Err(error) = std::fs::create_dir_all(folder) {
-            return cannot_write(folder, &error, screen);
+            return screen.cannot_write(folder, &error);
         }
     }
     let total = world
@@ -189,7 +189,7 @@ fn write(
     if let Some(folder) = &arguments.report
         && let Err(error) = provenance::write(folder, &drill.files(manifest))
     {
-        return Some(cannot_write(folder, &error, screen));
+        return Some(screen.cannot_write(folder, &error));
     }
     let path = arguments.plot.as_ref()?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -211,7 +211,7 @@ fn write(
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     if let Err(error) = provenance::write(folder, &files) {
-        return Some(cannot_write(path, &error, screen));
+        return Some(screen.cannot_write(path, &error));
     }
     if several && !arguments.quiet {
         let names: Vec<String> = files
@@ -221,12 +221,4 @@ fn write(
         screen.say(&format!("note: one plot per policy: {}", names.join(", ")));
     }
     None
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error, screen: &Screen) -> Exit {
-    screen.say(&format!(
-        "error: cannot write to `{}`: {error}",
-        path.display()
-    ));
-    Exit::Failure
 }

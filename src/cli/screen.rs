@@ -1,6 +1,7 @@
 //! Writing to the two standard streams.
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::path::Path;
 
 use super::Exit;
 use crate::source::Diagnostics;
@@ -49,5 +50,14 @@ impl Screen {
     /// Whether a progress bar would be seen.
     pub(super) fn is_watched(&self) -> bool {
         std::io::stderr().is_terminal()
+    }
+
+    /// Says that nothing could be written there.
+    pub(super) fn cannot_write(&self, path: &Path, error: &std::io::Error) -> Exit {
+        self.say(&format!(
+            "error: cannot write to `{}`: {error}",
+            path.display()
+        ));
+        Exit::Failure
     }
 }

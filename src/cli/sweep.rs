@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     if let Some(folder) = &arguments.report {
         made_folder = !folder.exists();
         if let Err(error) = std::fs::create_dir_all(folder) {
-            return cannot_write(folder, &error, screen);
+            return screen.cannot_write(folder, &error);
         }
     }
     let measured = match measure(arguments, &mut bench, &plan, screen) {
@@ -139,7 +139,7 @@ fn write(
     if let Some(folder) = &arguments.report
         && let Err(error) = provenance::write(folder, &sweep.files(manifest))
     {
-        return Some(cannot_write(folder, &error, screen));
+        return Some(screen.cannot_write(folder, &error));
     }
     if let Some(path) = &arguments.plot {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -148,18 +148,10 @@ fn write(
             .filter(|folder| !folder.as_os_str().is_empty());
         let files = [(name.into_owned(), sweep.plot().into_bytes())];
         if let Err(error) = provenance::write(folder.unwrap_or(Path::new(".")), &files) {
-            return Some(cannot_write(path, &error, screen));
+            return Some(screen.cannot_write(path, &error));
         }
     }
     None
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error, screen: &Screen) -> Exit {
-    screen.say(&format!(
-        "error: cannot write to `{}`: {error}",
-        path.display()
-    ));
-    Exit::Failure
 }
 
 /// The files as they are, and how to make those of any point from them.

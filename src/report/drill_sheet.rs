@@ -1,12 +1,12 @@
 //! A drill as a document: its tables, and the files of a report folder.
 
+use super::Manifest;
 use super::drill::{Day, Drill, DrillRow, Form, HARMS, MEASURES};
 use super::drill_incidents::Recovery;
 use super::drill_words::{clock, effect, kind, length};
 use super::format::{UNKNOWN, decimal, margin_points, measured, percent_exact, whole};
 use super::layout::{Block, Line, columns};
 use super::sheet::{Sheet, block};
-use super::{FileDigest, Manifest};
 use crate::router::FaultKind;
 use crate::stats::Estimate;
 use crate::timeline::Dimension;
@@ -60,32 +60,15 @@ impl Drill {
     /// digests of the others.
     #[must_use]
     pub fn files(&self, manifest: &Manifest) -> Vec<(String, Vec<u8>)> {
-        let sheet = self.sheet();
         let written = [
             ("drill.json", "json"),
             ("bins.csv", "csv"),
             ("report.md", "markdown"),
             ("table.txt", "table"),
         ];
-        let mut files: Vec<(String, String)> = written
-            .into_iter()
-            .filter_map(|(name, format)| Some((name.to_owned(), sheet.render(format, manifest)?)))
-            .collect();
-        for (policy, svg) in self.plots() {
-            files.push((format!("plot-{policy}.svg"), svg));
-        }
-        let manifest = Manifest {
-            outputs: files
-                .iter()
-                .map(|(name, text)| FileDigest::of(name, text.as_bytes()))
-                .collect(),
-            ..manifest.clone()
-        };
-        files.push(("manifest.json".to_owned(), super::json::pretty(&manifest)));
-        files
-            .into_iter()
-            .map(|(name, text)| (name, text.into_bytes()))
-            .collect()
+        let plots = self.plots().into_iter();
+        let plots = plots.map(|(policy, svg)| (format!("plot-{policy}.svg"), svg));
+        self.sheet().folder(&written, plots.collect(), manifest)
     }
 
     /// From the beginning to the last arrival of the first replicate.

@@ -6,9 +6,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Manifest;
 use super::format::visible;
 use super::layout::{Block, Line, columns};
+use super::{FileDigest, Manifest};
 use super::{json as shape, markdown, table};
 
 /// Names of the formats a sheet can be written in.
@@ -102,6 +102,33 @@ impl Sheet {
             "json" => self.json(manifest),
             _ => return None,
         })
+    }
+
+    /// The files of a report folder, as relative name and bytes: the document in each of `written` (name and
+    /// format), then `more` as it is, and last `manifest.json`, which holds the digests of the others.
+    pub(super) fn folder(
+        &self,
+        written: &[(&str, &str)],
+        more: Vec<(String, String)>,
+        manifest: &Manifest,
+    ) -> Vec<(String, Vec<u8>)> {
+        let mut files: Vec<(String, String)> = written
+            .iter()
+            .filter_map(|(name, format)| Some(((*name).to_owned(), self.render(format, manifest)?)))
+            .collect();
+        files.extend(more);
+        let manifest = Manifest {
+            outputs: files
+                .iter()
+                .map(|(name, text)| FileDigest::of(name, text.as_bytes()))
+                .collect(),
+            ..manifest.clone()
+        };
+        files.push(("manifest.json".to_owned(), shape::pretty(&manifest)));
+        files
+            .into_iter()
+            .map(|(name, text)| (name, text.into_bytes()))
+            .collect()
     }
 
     fn json(&self, manifest: &Manifest) -> String {

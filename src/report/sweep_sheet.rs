@@ -6,7 +6,7 @@ use super::compare::Paired;
 use super::format::{
     UNKNOWN, decimal, margin_points, percent_digits, points, share, usd, usd_value, whole,
 };
-use super::manifest::{FileDigest, Manifest};
+use super::manifest::Manifest;
 use super::sheet::{Sheet, block};
 use super::sweep::{Standing, Sweep, SweepPoint};
 use crate::stats::{Estimate, Limits, NonInferiority};
@@ -48,30 +48,14 @@ impl Sweep {
     /// `table.txt`, `plot.svg`, and last `manifest.json`, which holds the digests of the others.
     #[must_use]
     pub fn files(&self, manifest: &Manifest) -> Vec<(String, Vec<u8>)> {
-        let sheet = self.sheet();
         let written = [
             ("sweep.json", "json"),
             ("points.csv", "csv"),
             ("report.md", "markdown"),
             ("table.txt", "table"),
         ];
-        let mut files: Vec<(String, String)> = written
-            .into_iter()
-            .filter_map(|(name, format)| Some((name.to_owned(), sheet.render(format, manifest)?)))
-            .collect();
-        files.push(("plot.svg".to_owned(), self.plot()));
-        let manifest = Manifest {
-            outputs: files
-                .iter()
-                .map(|(name, text)| FileDigest::of(name, text.as_bytes()))
-                .collect(),
-            ..manifest.clone()
-        };
-        files.push(("manifest.json".to_owned(), super::json::pretty(&manifest)));
-        files
-            .into_iter()
-            .map(|(name, text)| (name, text.into_bytes()))
-            .collect()
+        let plot = ("plot.svg".to_owned(), self.plot());
+        self.sheet().folder(&written, vec![plot], manifest)
     }
 
     /// What was run, in one line.

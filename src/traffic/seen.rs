@@ -326,7 +326,10 @@ pub fn read(
         let error = Diagnostic::error(what).at(Location::File {
             path: path.to_owned(),
         });
-        diagnostics.push(error.help("it is what `routelab serve --log FILE` writes"));
+        let error = error.help("it is what `routelab serve --log FILE` writes");
+        diagnostics.push(error.help(
+            "recorded outcomes in JSONL are drilled through a workload file that names them in `[recorded]`",
+        ));
     }
     let mut seen = summing.finish();
     (seen.rows, seen.bad_rows) = (rows, bad);
