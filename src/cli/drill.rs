@@ -14,6 +14,7 @@ use super::{Exit, drill_seen, drill_world, inputs, numbers, provenance, watched}
 use crate::report::{self, Drill, DrillOptions, SHEET_FORMATS};
 use crate::router::FaultKind;
 use crate::sim::{self, Experiment, Timed};
+use crate::source::{Diagnostic, Diagnostics};
 use crate::units::Duration;
 use numbers::When;
 
@@ -31,30 +32,30 @@ pub(super) struct Arguments {
     pub(super) down: Vec<String>,
     /// When it begins: `peak` (when most requests come), a time of the first day such as 14:30, or a time from the
     /// beginning of the run such as 90m.
-    #[arg(long, value_name = "WHEN", default_value = "peak", requires = "down", value_parser = numbers::parse_when)]
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true, default_value = "peak", requires = "down", value_parser = numbers::parse_when)]
     pub(super) at: When,
-    /// How long it lasts.
-    #[arg(long = "for", value_name = "LENGTH", default_value = LENGTH, requires = "down", value_parser = numbers::parse_length)]
+    /// How long it lasts, such as 45m, 2h or 90s.
+    #[arg(long = "for", value_name = "LENGTH", allow_hyphen_values = true, default_value = LENGTH, requires = "down", value_parser = numbers::parse_length)]
     pub(super) length: Duration,
-    /// How its attempts fail.
+    /// How its attempts fail: a kind of failure. (Answers that break off are scripted in `[[timeline.incident]]`.)
     #[arg(long, value_name = "KIND", default_value = FaultKind::Overloaded.name(), requires = "down", value_parser = PossibleValuesParser::new(FaultKind::ALL.map(FaultKind::name)))]
     pub(super) fail: String,
     /// Which share of its attempts fails.
-    #[arg(long, value_name = "SHARE", default_value_t = 1.0, requires = "down", value_parser = numbers::parse_share)]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, default_value_t = 1.0, requires = "down", value_parser = numbers::parse_share)]
     pub(super) share: f64,
     /// It does not fail, but takes so many times as long.
-    #[arg(long, value_name = "FACTOR", requires = "down", conflicts_with_all = ["fail", "share"], value_parser = numbers::parse_factor)]
+    #[arg(long, value_name = "FACTOR", allow_hyphen_values = true, requires = "down", conflicts_with_all = ["fail", "share"], value_parser = numbers::parse_factor)]
     pub(super) slow: Option<f64>,
     /// What a rate limit is set to, such as "small.tpm=60000": rpm, itpm, otpm or tpm; may be repeated. Where
     /// `[timeline]` limits the route in that already, its number changes, for all routes that share it.
     #[arg(long, value_name = "ROUTE.KEY=N")]
     pub(super) limit: Vec<String>,
-    /// Requests per second in the mean of a day with a daily curve [default: as `[timeline]` says, else 1, or what
-    /// spreads --requests or recorded rows over the run].
-    #[arg(long, value_name = "RPS", value_parser = numbers::parse_volume)]
+    /// Requests per second in the mean of a day with a daily curve [default: as `[timeline]` says;
+    /// without one 1, or what spreads --requests or recorded rows over the run].
+    #[arg(long, value_name = "RPS", allow_hyphen_values = true, value_parser = numbers::parse_volume)]
     pub(super) rate: Option<f64>,
     /// Length of the run [default: as `[timeline]` says, else 24].
-    #[arg(long, value_name = "HOURS", value_parser = numbers::parse_hours_of_run)]
+    #[arg(long, value_name = "HOURS", allow_hyphen_values = true, value_parser = numbers::parse_hours_of_run)]
     pub(super) hours: Option<f64>,
     /// Most requests per replicate [default: all that come].
     #[arg(long, value_name = "N", value_parser = numbers::parse_count)]
@@ -82,7 +83,23 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Screen) -> Exit {
-    if drill_seen::is_log(&arguments.inputs.data) {
+    let is_log = drill_seen::is_log(&arguments.inputs.data);
+    let stray = strays(arguments, is_log);
+    if !stray.is_empty() {
+        let file = inputs::shown(&arguments.inputs.data);
+        let what = if is_log {
+            "is a log of stand-ins, in which everything has happened already"
+        } else {
+            "is no log of stand-ins"
+        };
+        let errors = stray.iter().map(|option| {
+            let error = Diagnostic::error(format!("{option} does nothing here: `{file}` {what}"));
+            error.help("leave it out")
+        });
+        screen.complain(&Diagnostics(errors.collect()));
+        return Exit::BadInput;
+    }
+    if is_log {
         return drill_seen::run(
             &arguments.inputs.data,
             arguments.inputs.routes.as_deref(),
@@ -177,6 +194,33 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         (Exit::Fine, Some(failure)) => failure,
         (printed, _) => printed,
     }
+}
+
+/// Options that are given and mean nothing for such a file.
+fn strays(arguments: &Arguments, is_log: bool) -> Vec<&'static str> {
+    let given: &[(&'static str, bool)] = if is_log {
+        &[
+            ("--policy", !arguments.inputs.policy.is_empty()),
+            ("--columns", arguments.inputs.columns.is_some()),
+            ("--down", !arguments.down.is_empty()),
+            ("--limit", !arguments.limit.is_empty()),
+            ("--rate", arguments.rate.is_some()),
+            ("--hours", arguments.hours.is_some()),
+            ("--requests", arguments.requests.is_some()),
+            ("--report", arguments.report.is_some()),
+            ("--plot", arguments.plot.is_some()),
+        ]
+    } else {
+        &[
+            ("--classes", arguments.seen.has_classes()),
+            ("--tie", arguments.seen.has_tie()),
+        ]
+    };
+    given
+        .iter()
+        .filter(|(_, is_given)| *is_given)
+        .map(|(option, _)| *option)
+        .collect()
 }
 
 /// Writes the report folder and the plots; how that failed, if it did.

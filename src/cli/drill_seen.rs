@@ -37,6 +37,18 @@ pub(super) struct Options {
     within_s: u32,
 }
 
+impl Options {
+    /// Whether a file of data classes is named.
+    pub(super) const fn has_classes(&self) -> bool {
+        self.classes.is_some()
+    }
+
+    /// Whether it is said what ties attempts together.
+    pub(super) const fn has_tie(&self) -> bool {
+        self.tie.is_some()
+    }
+}
+
 /// Whether this command is about that file.
 pub(super) fn is_log(path: &Path) -> bool {
     let name = path.to_string_lossy();

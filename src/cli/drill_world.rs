@@ -218,9 +218,15 @@ fn incidents(
             .help("name an earlier time, or let the run take longer with --hours or more requests"),
         );
     }
-    let mut incidents = Vec::new();
+    let mut incidents: Vec<Incident> = Vec::new();
     for target in &arguments.down {
         match Incident::of_target(&inputs.catalogue, target, from, arguments.length, effect) {
+            Ok(incident) if incidents.iter().any(|other| incident.repeats(other)) => {
+                found.push(
+                    Diagnostic::error(format!("--down names `{target}` twice"))
+                        .help("once is enough: all of its attempts fail"),
+                );
+            }
             Ok(incident) => incidents.push(incident),
             Err(error) => found.push(*error),
         }

@@ -7,9 +7,9 @@
 //! known stays unknown.
 
 use super::Workload;
-use super::drill_incidents::{Occasion, Recovery, common, occasions, recoveries};
+use super::drill_incidents::{Occasion, Recovery, occasions, recoveries};
 use super::metrics::PER_1K;
-use crate::sim::{Contestant, Lost, Passage, Results, RoutePassage};
+use crate::sim::{BINS_MAX, Contestant, Lost, Passage, Results, RoutePassage};
 use crate::stats::{Estimate, Limits, Tally, student_two_sided};
 use crate::timeline::{Slo, Timeline};
 use crate::units::Duration;
@@ -65,6 +65,13 @@ fn has_costs(passage: &Passage, tally: &Tally) -> bool {
     tally.costed > 0 && known.saturating_mul(2) >= passage.totals.served
 }
 
+/// Whether at least half of the served requests are graded. Those that nobody served always count as wrong, and
+/// alone they say nothing.
+fn has_grades(passage: &Passage, tally: &Tally) -> bool {
+    let known = tally.graded.saturating_sub(tally.unserved_total());
+    tally.graded > 0 && known.saturating_mul(2) >= passage.totals.served
+}
+
 macro_rules! measure {
     ($name:literal, $form:ident, $of:expr) => {
         Measure {
@@ -85,7 +92,9 @@ pub(super) const MEASURES: &[Measure] = &[
         p.totals.in_slo,
         determined(p)
     )),
-    measure!("goodput_per_s", Plain, |p, _| (p.span > Duration::ZERO)
+    // Requests of which nobody knows may have been good.
+    measure!("goodput_per_s", Plain, |p, _| (p.span > Duration::ZERO
+        && p.totals.undetermined == 0)
         .then(|| p.totals.in_slo as f64 / p.span.as_secs_f64())),
     measure!("ttft_p50_s", Seconds, |p, _| seconds(p.ttft.quantile(0.50))),
     measure!("ttft_p95_s", Seconds, |p, _| seconds(p.ttft.quantile(0.95))),
@@ -123,7 +132,10 @@ pub(super) const MEASURES: &[Measure] = &[
     .then(|| t.cost_sum as f64 / p.totals.served as f64 / PER_1K)),
     measure!("wasted_usd_per_1k", Usd, |p, t| has_costs(p, t)
         .then(|| p.wasted_cost as f64 / t.costed as f64 / PER_1K)),
-    measure!("accuracy", Share, |_, t| (t.graded > 0)
+    measure!("mirror_usd_per_1k", Usd, |_, t| (t.mirror_costed > 0
+        && t.mirror_costed == t.requests)
+        .then(|| t.mirror_cost_sum as f64 / t.requests as f64 / PER_1K)),
+    measure!("accuracy", Share, |p, t| has_grades(p, t)
         .then(|| t.score_sum as f64 / t.graded as f64 / 1e6)),
 ];
 
@@ -131,12 +143,12 @@ pub(super) const MEASURES: &[Measure] = &[
 pub(super) const HARMS: &[Measure] = &[
     measure!("harmed", Share, |p, _| part(
         p.totals.harmed,
-        p.totals.requests
+        p.totals.compared
     )),
-    measure!("lost", Share, |p, _| part(p.totals.lost, p.totals.requests)),
+    measure!("lost", Share, |p, _| part(p.totals.lost, p.totals.compared)),
     measure!("spoilt", Share, |p, _| part(
         p.totals.spoilt,
-        p.totals.requests
+        p.totals.judged
     )),
 ];
 
@@ -226,8 +238,9 @@ pub struct Drill {
     pub(super) occasions: Vec<Occasion>,
     /// Incidents that all replicates have in common: the first ones of `occasions`.
     pub(super) common: usize,
-    /// Requests of all replicates.
     pub(super) has_calm: bool,
+    /// Whether the quality of a route changes.
+    pub(super) has_drifts: bool,
     pub(super) notes: Vec<String>,
 }
 
@@ -238,7 +251,11 @@ pub fn drill(results: &Results, timeline: &Timeline, options: &DrillOptions) -> 
     let table = results.timetable.as_ref();
     let has_calm = table.is_some_and(|table| table.has_calm);
     let incidents = table.map_or(&[][..], |table| table.incidents.as_slice());
-    let common = common(incidents);
+    // Scripted incidents stand first, and are those of every replicate.
+    let common = timeline
+        .incidents
+        .len()
+        .min(incidents.first().map_or(0, Vec::len));
     let name = |index: usize| {
         let name = results.routes.get(index);
         name.cloned().unwrap_or_else(|| format!("route {index}"))
@@ -251,6 +268,25 @@ pub fn drill(results: &Results, timeline: &Timeline, options: &DrillOptions) -> 
         .filter_map(|contestant| row(contestant, results, (incidents, common), has_calm, level))
         .collect();
     let mut notes = options.assumptions.clone();
+    let passages = results.contestants.iter().flat_map(|one| &one.passages);
+    let bin = passages.map(|passage| passage.bin).max();
+    if let (Some(asked), Some(bin)) = (timeline.bin, bin)
+        && bin > asked
+    {
+        notes.push(format!(
+            "bins of {asked} would be more than {BINS_MAX} over this run: they are {bin} wide instead"
+        ));
+    }
+    let overlap = |(index, one): (usize, &crate::timeline::Incident)| {
+        timeline.incidents[..index].iter().any(|other| {
+            one.from < other.until
+                && other.from < one.until
+                && one.routes.iter().any(|route| other.routes.contains(route))
+        })
+    };
+    if timeline.incidents.iter().enumerate().any(overlap) {
+        notes.push("incidents overlap on a route: each tosses coins of its own, the first in the file that hits decides, times multiply; a request that came under two counts for both".to_owned());
+    }
     notes.extend(results.notes.iter().cloned());
     Drill {
         workload: Workload {
@@ -280,6 +316,7 @@ pub fn drill(results: &Results, timeline: &Timeline, options: &DrillOptions) -> 
         occasions,
         common,
         has_calm,
+        has_drifts: !timeline.drifts.is_empty(),
         notes,
     }
 }
@@ -398,6 +435,7 @@ fn route_row(passages: &[Passage], route: usize) -> Option<RouteRow> {
         sum.hung_up += one.hung_up;
         sum.cut += one.cut;
         sum.served += one.served;
+        sum.tokens_unknown += one.tokens_unknown;
         sum.input_tokens += one.input_tokens;
         sum.output_tokens += one.output_tokens;
         sum.ttft.merge(&one.ttft);

@@ -41,18 +41,8 @@ pub(super) struct Recovery {
     pub(super) times: Vec<Option<Duration>>,
     /// Seconds until recovery, if it recovered in every replicate.
     pub(super) mean_s: Estimate,
-}
-
-/// How many leading incidents all replicates have in common: those that are scripted. Drawn ones differ.
-pub(super) fn common(incidents: &[Vec<Incident>]) -> usize {
-    let Some(first) = incidents.first() else {
-        return 0;
-    };
-    let in_all = |index: &usize| {
-        let one = first.get(*index);
-        incidents.iter().all(|all| all.get(*index) == one)
-    };
-    (0..first.len()).take_while(in_all).count()
+    /// Whether nobody came any more when it began.
+    pub(super) is_too_late: bool,
 }
 
 /// The incidents of a replicate with the names of their routes.
@@ -115,6 +105,9 @@ pub(super) fn recoveries(
                 harmed,
                 times,
                 mean_s,
+                is_too_late: counted
+                    .iter()
+                    .all(|passage| incident.from > Instant::ZERO.after(passage.span)),
             }
         })
         .collect()
@@ -141,9 +134,9 @@ fn time_to_recover(passage: &Passage, end: Instant) -> Option<Duration> {
         .iter()
         .enumerate()
         .skip(first)
-        .filter(|(_, counts)| counts.requests > 0)
+        .filter(|(_, counts)| counts.compared > 0)
         .collect();
-    let is_sound = |counts: &Counts| counts.harmed.saturating_mul(HARMED_ONE_OF) <= counts.requests;
+    let is_sound = |counts: &Counts| counts.harmed.saturating_mul(HARMED_ONE_OF) <= counts.compared;
     let (bin, _) = with_requests
         .windows(BINS)
         .find(|bins| bins.iter().all(|(_, counts)| is_sound(counts)))?[0];
@@ -166,6 +159,7 @@ mod tests {
                 .map(|harmed| Counts {
                     requests: 100,
                     harmed: *harmed,
+                    compared: 100,
                     ..Counts::default()
                 })
                 .collect(),
@@ -201,10 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn bins_without_requests_say_nothing() {
+    fn bins_of_which_nothing_is_known_say_nothing() {
         let mut passage = line(&[50, 0, 0, 0, 0]);
-        passage.bins[1].requests = 0;
-        passage.bins[2].requests = 0;
+        passage.bins[1].compared = 0;
+        passage.bins[2].compared = 0;
         assert_eq!(time_to_recover(&passage, minutes(1)), None);
         passage.bins.push(passage.bins[4]);
         assert_eq!(
@@ -227,7 +221,6 @@ mod tests {
             vec![incident("a"), incident("b")],
             vec![incident("a"), incident("c")],
         ];
-        assert_eq!(common(&drawn), 1);
         let all = recoveries(&passages, &drawn, 1, 0.95);
         assert_eq!(all[0].harmed.value, Some(40.0));
         assert_eq!(all[0].times.len(), 2);

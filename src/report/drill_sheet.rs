@@ -437,6 +437,13 @@ impl Drill {
             .map(|(row, route)| {
                 let sum = &route.sum;
                 let failed: u64 = sum.faults.iter().sum();
+                let tokens = |tokens| {
+                    if sum.tokens_unknown == 0 {
+                        self.mean(tokens)
+                    } else {
+                        "unknown".to_owned()
+                    }
+                };
                 vec![
                     row.policy.clone(),
                     self.route(route.route).to_owned(),
@@ -445,8 +452,8 @@ impl Drill {
                     self.mean(sum.served),
                     self.mean(sum.opened),
                     length(Duration(sum.breaker_open.0 / runs)),
-                    self.mean(sum.input_tokens),
-                    self.mean(sum.output_tokens),
+                    tokens(sum.input_tokens),
+                    tokens(sum.output_tokens),
                 ]
             })
             .collect();
@@ -518,6 +525,9 @@ fn alone(estimate: &Estimate, decimals: usize) -> String {
 
 /// How long recovery took.
 pub(super) fn recovery_in_words(recovery: &Recovery) -> String {
+    if recovery.is_too_late {
+        return "begins after the last request".to_owned();
+    }
     if recovery.harmed.value == Some(0.0) {
         return "no harm".to_owned();
     }

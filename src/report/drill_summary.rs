@@ -91,7 +91,7 @@ impl Drill {
             .filter_map(|row| Some((row.policy.as_str(), spoilt(row)?)))
             .filter(|(_, share)| *share > 0.0)
             .collect();
-        if harmed * 10 > wrong || worse.is_empty() {
+        if !self.has_drifts || harmed * 10 > wrong || worse.is_empty() {
             return None;
         }
         worse.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -134,10 +134,10 @@ impl Drill {
                         distinct.push(name);
                     }
                 }
-                let drawn = if self.common == 0 {
-                    " (as drawn in the first replicate)"
-                } else {
-                    ""
+                let drawn = match self.common {
+                    0 => " (as drawn in the first replicate)",
+                    n if n < several.len() => " (drawn ones as in the first replicate)",
+                    _ => "",
                 };
                 format!(
                     "With {} incidents at {}{drawn}, ",
@@ -220,11 +220,24 @@ impl Drill {
             notes.push("replicates share the recorded rows and differ in arrivals, latencies and chances: intervals hold for these rows, not for other traffic".to_owned());
         }
         if self.has_calm {
-            notes.push("calm day: the same requests with the same draws, without incidents, outages and changes of quality; harmed: within the SLO there and not in the drill; lost: served there and not here; spoilt: right there, and wrong or not served here".to_owned());
+            notes.push("calm day: the same requests with the same draws, without incidents, outages and changes of quality; harmed: within the SLO there and not in the drill; lost: served there and not here; spoilt: wholly right there and not here, of the requests that have a grade on both days".to_owned());
             notes.push("time to recover: from the end of an incident to the first of three bins in a row with at most 1 % harmed requests; bins are by arrival, and those without requests are passed over".to_owned());
         }
         notes.push("failed attempts count as free: nobody says what is billed for them, least of all for answers that break off; wasted: answers that were paid for and not served".to_owned());
         notes.push("USD: for a thousand requests, unserved ones included, which cost little or nothing; for a thousand served ones it is the same money over fewer".to_owned());
+        for row in &self.rows {
+            if let Some(usd) = row
+                .drill
+                .value("mirror_usd_per_1k")
+                .filter(|usd| *usd > 0.0)
+            {
+                notes.push(format!(
+                    "{}: mirrored calls are billed beside the answers, {} USD per 1,000 requests, and are in no other cost",
+                    row.policy,
+                    usd_value(usd)
+                ));
+            }
+        }
         notes.push("available: served, of the requests of which it is known; goodput: requests within the SLO, per second of the run; tokens in: of attempts that were let in".to_owned());
         if !self.has_slo() {
             notes.push("no SLO is declared (`[timeline.slo]`): every served request is within it, however long it took".to_owned());

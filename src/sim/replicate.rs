@@ -83,7 +83,8 @@ impl Runner<'_> {
                 self.requests,
                 self.tick,
                 self.stop,
-            );
+            )
+            .map_err(Stopped::Failed)?;
             ran.sums = played.sums;
             ran.traces = played.traces;
             ran.passages = played.passages;

@@ -2,8 +2,8 @@
 //!
 //! Each contestant has a cell of its own: a router, providers, and a queue of events in virtual time. All
 //! cells read the same arrivals and the same requests, chapter by chapter, and what became of a chapter is
-//! added up once nobody of it is in progress any more, so that memory grows with the calls in flight and
-//! not with the requests. With a timeline on which nothing takes time, nothing is refused and nothing goes
+//! added up once nobody of it is in progress any more, so that memory grows with what arrives during the
+//! longest call and not with all requests. With a timeline on which nothing takes time, nothing is refused and nothing goes
 //! wrong, the sums are those of the batch path.
 //!
 //! A drill runs every contestant twice, in the world as declared and on a calm day without its incidents,
@@ -30,7 +30,7 @@ use super::episode::{self, Sums, World};
 use super::stage::{Trace, Tracer};
 use super::tallying::{self, Column};
 use crate::stats::Tally;
-use crate::timeline::{Drifts, Providers, Timeline};
+use crate::timeline::{Drifts, INCIDENTS_MAX, Providers, Timeline};
 use crate::units::{Duration, Instant, name_key};
 use crate::workload::DrawKey;
 use cell::{Cell, Ended, Parts, fate};
@@ -121,7 +121,8 @@ pub(super) fn timetable(timed: &Timed<'_>, world: &World<'_>) -> Timetable {
 /// The width of the bins of a run of this length.
 fn bin_of(timeline: &Timeline, length: Duration) -> Duration {
     if let Some(bin) = timeline.bin {
-        return bin;
+        // Wider, where there would be more bins than are kept apart.
+        return bin.max(Duration(length.0.div_ceil(BINS_MAX as u64)));
     }
     let least = length.0.div_ceil(BINS);
     let widths = WIDTHS_S.map(Duration::from_secs);
@@ -165,12 +166,17 @@ impl<'a> Player<'a> {
             .collect();
         for ((mine, theirs), at) in pairs.into_iter().zip(&chapter.at) {
             // Where nobody can say what became of a request, nobody can say that it was harmed.
-            let known = (mine | theirs) & fate::UNKNOWN == 0;
+            let either = mine | theirs;
+            if either & fate::UNKNOWN != 0 {
+                continue;
+            }
             let gone = theirs & !mine;
-            if gone != 0 && known {
-                let counts = self.cell.passage_mut().counts_at(*at);
-                counts.harmed += u64::from(gone & fate::IN_SLO != 0);
-                counts.lost += u64::from(gone & fate::SERVED != 0);
+            let counts = self.cell.passage_mut().counts_at(*at);
+            counts.compared += 1;
+            counts.harmed += u64::from(gone & fate::IN_SLO != 0);
+            counts.lost += u64::from(gone & fate::SERVED != 0);
+            if either & fate::UNGRADED == 0 {
+                counts.judged += 1;
                 counts.spoilt += u64::from(gone & fate::RIGHT != 0);
             }
         }
@@ -187,7 +193,7 @@ pub(super) fn run_field(
     requests: u64,
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
-) -> Played {
+) -> Result<Played, String> {
     let timeline = timed.timeline;
     let calm_day = timeline.calm();
     let classes = Classes::new(world);
@@ -197,6 +203,13 @@ pub(super) fn run_field(
     let bin = bin_of(timeline, length);
     let declared = Providers::open(timeline, key, length);
     let calm = timed.calm.then(|| Providers::open(&calm_day, key, length));
+    let complete = declared.weather().complete_until();
+    if complete < Instant::ZERO.after(length) {
+        return Err(format!(
+            "more than {INCIDENTS_MAX} incidents and outages would begin within the run: there is room for those of the first {:.1} h; let it be shorter, or outages rarer",
+            complete.since(Instant::ZERO).as_secs_f64() / 3_600.0
+        ));
+    }
     let incidents = declared.weather().incidents().to_vec();
     let shared = Shared {
         timed,
@@ -209,10 +222,10 @@ pub(super) fn run_field(
         .runners()
         .map(|runner| {
             Some(Player {
-                cell: shared.cell(runner, &declared, timed.keep_lines)?,
+                cell: shared.cell(runner, &declared, false, timed.keep_lines)?,
                 calm: calm
                     .as_ref()
-                    .and_then(|providers| shared.cell(runner, providers, false)),
+                    .and_then(|providers| shared.cell(runner, providers, true, false)),
             })
         })
         .collect();
@@ -296,7 +309,7 @@ pub(super) fn run_field(
             verifiers: finished.verifiers,
         };
     }
-    played
+    Ok(played)
 }
 
 /// Lets all cells go on, in parallel where there is more than one.
@@ -327,6 +340,7 @@ impl<'a> Shared<'a> {
         &self,
         runner: &Runner,
         providers: &Providers<'a>,
+        is_calm: bool,
         is_traced: bool,
     ) -> Option<Cell<'a>> {
         let Runner::Policy {
@@ -345,10 +359,11 @@ impl<'a> Shared<'a> {
         Some(Cell::new(Parts {
             world: self.world,
             slo: self.timed.timeline.slo,
+            is_calm,
             per_fold: per_fold.iter().map(|policy| policy.fork()).collect(),
             verifiers: verifiers.clone(),
             providers: providers.clone(),
-            watch: Watch::new(passage, tracer),
+            watch: Watch::new(passage, tracer, &self.world.catalogue.router()),
             route_keys: self.route_keys,
         }))
     }
@@ -412,7 +427,12 @@ impl Books<'_> {
                 }
                 player.add_harm(chapter);
             } else if self.is_oracle[index] {
-                episode::oracle(self.world, &chapter.outcomes, &chapter.asks(), outcomes);
+                episode::oracle(
+                    self.world,
+                    chapter.outcomes(false),
+                    &chapter.asks(),
+                    outcomes,
+                );
                 tallying::add(tally, outcomes);
                 tally.mirror_costed += chapter.len() as u64;
                 tally.unknown_need += chapter.unknown_need;

@@ -81,6 +81,16 @@ impl Parameter {
             .help(help)
             .into());
         };
+        if let (Scope::Workload, Some(Word::Key(second))) = (*scope, words.get(1))
+            && second == "timeline"
+        {
+            let error = Diagnostic::error(format!(
+                "`{written}` cannot be varied: `sweep` takes requests one by one, so that nothing in `[timeline]` has a say"
+            ));
+            return Err(Box::new(error.help(
+                "run `drill` on each value; `--limit`, `--down` and `--rate` change one from the command line",
+            )));
+        }
         let wrong =
             |message: String| Diagnostic::error(format!("parameter `{written}`: {message}"));
         let words = match scope {

@@ -149,8 +149,9 @@ impl<'a> Providers<'a> {
         let mut slowed_by = Cause::Patience;
         let mut cut: Option<Cause> = None;
         let overhead = self.servers.overhead(index);
-        for (number, effect) in self.weather.at(sent.route, sent.at).active {
-            let purpose = lane::INCIDENT ^ u64::from(*number);
+        let conditions = self.weather.at(sent.route, sent.at);
+        for (number, effect) in conditions.active {
+            let purpose = lane::INCIDENT ^ conditions.coins[usize::from(*number)];
             match effect {
                 Effect::Fail { kind, share } if happens(lane(sent.bits, purpose), *share) => {
                     return failed(
@@ -174,9 +175,13 @@ impl<'a> Providers<'a> {
                 }
             }
         }
+        // Unknown lengths are not none: limits count them as the servers do.
+        let latency = &self.timeline.latency[index];
+        let input = Tokens::new(sent.input.get().unwrap_or(latency.unknown_input));
+        let output = Tokens::new(sent.output.get().unwrap_or(latency.unknown_output));
         let refused = self
             .limiter
-            .admit(sent.route, sent.at, sent.input, sent.output, sent.cap);
+            .admit(sent.route, sent.at, input, output, sent.cap);
         if let Err(refusal) = refused {
             // Headers have whole milliseconds, and a wait is never shortened.
             let hint = refusal

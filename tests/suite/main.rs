@@ -53,6 +53,7 @@ mod timeline_arrivals;
 mod timeline_arrivals_read;
 mod timeline_equality;
 mod timeline_faults;
+mod timeline_harm;
 mod timeline_incidents;
 mod timeline_limits;
 #[cfg(feature = "live")]

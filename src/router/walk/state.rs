@@ -20,6 +20,14 @@ impl Router {
         }
     }
 
+    /// The first of the routes that share a breaker with `route`: itself, unless breakers are wider than routes.
+    #[must_use]
+    pub fn breaker_of(&self, route: RouteId) -> RouteId {
+        self.hot
+            .get(usize::from(route.0))
+            .map_or(route, |hot| RouteId(hot.breaker))
+    }
+
     /// Until when `route` pauses; [`Instant::ZERO`] if it never did.
     #[must_use]
     pub fn cooldown_until(&self, route: RouteId) -> Instant {

@@ -33,6 +33,8 @@ pub(super) mod fate {
     pub(in crate::sim::timeline) const RIGHT: u8 = 1 << 2;
     /// Nobody can say.
     pub(in crate::sim::timeline) const UNKNOWN: u8 = 1 << 3;
+    /// Served, and nobody graded the answer.
+    pub(in crate::sim::timeline) const UNGRADED: u8 = 1 << 4;
 }
 
 /// What a call waits for.
@@ -65,6 +67,8 @@ struct Live {
     cost: Sum,
     /// What the last answer cost.
     last_cost: u64,
+    /// What judges cost.
+    judge_cost: u64,
     /// When the caller saw the first token of the last answer, if it was not kept back.
     shown_at: Option<Instant>,
     seen: VerifierCounts,
@@ -97,6 +101,8 @@ pub(super) struct Ended {
 pub(super) struct Cell<'a> {
     pub(super) world: &'a World<'a>,
     pub(super) slo: Slo,
+    /// Whether it is a calm day.
+    is_calm: bool,
     per_fold: Vec<Box<dyn Policy>>,
     verifiers: Vec<Verifier>,
     learns: bool,
@@ -122,6 +128,7 @@ pub(super) struct Cell<'a> {
 pub(super) struct Parts<'a> {
     pub(super) world: &'a World<'a>,
     pub(super) slo: Slo,
+    pub(super) is_calm: bool,
     pub(super) per_fold: Vec<Box<dyn Policy>>,
     pub(super) verifiers: Vec<Verifier>,
     pub(super) providers: Providers<'a>,
@@ -140,6 +147,7 @@ impl<'a> Cell<'a> {
                 .any(|policy| policy.learns_from_attempts()),
             world: parts.world,
             slo: parts.slo,
+            is_calm: parts.is_calm,
             per_fold: parts.per_fold,
             verifiers: parts.verifiers,
             router: parts.world.catalogue.router(),
@@ -292,6 +300,7 @@ impl<'a> Cell<'a> {
             live.pending = Pending::Wake;
             live.cost = Sum(0);
             live.last_cost = 0;
+            live.judge_cost = 0;
             live.shown_at = None;
             live.seen = VerifierCounts::default();
             live.why = opened.why;
@@ -314,6 +323,7 @@ impl<'a> Cell<'a> {
             pending: Pending::Wake,
             cost: Sum(0),
             last_cost: 0,
+            judge_cost: 0,
             shown_at: None,
             seen: VerifierCounts::default(),
             why: opened.why,
@@ -348,7 +358,9 @@ impl<'a> Cell<'a> {
                 let verdict = if answered.fault.is_some() {
                     Some(Verdict::Unavailable)
                 } else {
-                    self.calls[place as usize].cost.add(cost);
+                    let live = &mut self.calls[place as usize];
+                    live.cost.add(cost);
+                    live.judge_cost = live.judge_cost.saturating_add(cost);
                     self.look(window, place, route, verifier)
                 };
                 self.judged(window, place, verdict);
@@ -388,7 +400,7 @@ impl<'a> Cell<'a> {
             }
             None => {
                 let (chapter, i) = window.of(live.number);
-                live.last_cost = chapter.outcomes.cost(route, i);
+                live.last_cost = chapter.outcomes(self.is_calm).cost(route, i);
                 live.cost.add(live.last_cost);
                 live.shown_at = answered.shown_at;
                 Input::Reply(Reply { usage: None })

@@ -22,7 +22,9 @@ pub(super) struct Chapter {
     /// When each arrives.
     pub(super) at: Vec<Instant>,
     pub(super) batch: Batch,
-    pub(super) outcomes: Outcomes,
+    outcomes: Outcomes,
+    /// The truth of a calm day, where quality changes on others.
+    calm_outcomes: Option<Outcomes>,
     /// By request: what its requirement is called, see [`Classes`].
     pub(super) class: Vec<u16>,
     /// By request, if the workload has more than one fold.
@@ -37,6 +39,15 @@ pub(super) struct Chapter {
 impl Chapter {
     pub(super) fn len(&self) -> usize {
         self.at.len()
+    }
+
+    /// The truth about the requests, as declared or on a calm day.
+    #[inline(always)]
+    pub(super) fn outcomes(&self, is_calm: bool) -> &Outcomes {
+        match &self.calm_outcomes {
+            Some(calm) if is_calm => calm,
+            _ => &self.outcomes,
+        }
     }
 
     /// What the i-th request needs.
@@ -179,7 +190,13 @@ impl Reader<'_> {
         }
         let unknown = chapter.batch.input_tokens[..len].iter();
         chapter.unknown_need = unknown.filter(|tokens| **tokens == Tokens::UNKNOWN).count() as u64;
-        self.drift(&mut chapter);
+        if self.timeline.drifts.is_empty() {
+            chapter.calm_outcomes = None;
+        } else {
+            let calm = chapter.calm_outcomes.get_or_insert_default();
+            calm.fill(&chapter.batch, &self.world.world, &self.world.prices);
+            self.drift(&mut chapter);
+        }
         chapter
             .outcomes
             .fill(&chapter.batch, &self.world.world, &self.world.prices);
@@ -188,9 +205,6 @@ impl Reader<'_> {
 
     /// Lets the quality of routes change, by when requests arrive.
     fn drift(&self, chapter: &mut Chapter) {
-        if self.timeline.drifts.is_empty() {
-            return;
-        }
         for (index, column) in self.world.world.iter().enumerate() {
             if *column == NOT_IN_WORLD {
                 continue;

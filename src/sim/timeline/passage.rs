@@ -81,8 +81,12 @@ pub struct Counts {
     pub harmed: u64,
     /// Served on the calm day, and not here.
     pub lost: u64,
-    /// Right on the calm day, wrong or not served here.
+    /// Wholly right on the calm day, and not here. Both days must have a grade; nobody served is wrong.
     pub spoilt: u64,
+    /// Requests of which it is known on both days what became of them: what harm is a share of.
+    pub compared: u64,
+    /// Of those, requests whose grade is known on both days.
+    pub judged: u64,
 }
 
 impl Counts {
@@ -100,6 +104,8 @@ impl Counts {
             harmed,
             lost,
             spoilt,
+            compared,
+            judged,
         } = other;
         for (mine, theirs) in [
             (&mut self.requests, requests),
@@ -113,6 +119,8 @@ impl Counts {
             (&mut self.harmed, harmed),
             (&mut self.lost, lost),
             (&mut self.spoilt, spoilt),
+            (&mut self.compared, compared),
+            (&mut self.judged, judged),
         ] {
             *mine += theirs;
         }
@@ -189,6 +197,9 @@ pub struct RoutePassage {
     pub cut: u64,
     /// Requests whose answer it gave.
     pub served: u64,
+    /// Attempts of which the length of the prompt or of the answer is not known: the two sums of tokens then are
+    /// not known either.
+    pub tokens_unknown: u64,
     /// Prompt tokens of attempts that were let in.
     pub input_tokens: u64,
     /// Answer tokens of attempts that brought an answer.

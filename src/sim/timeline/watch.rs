@@ -1,7 +1,7 @@
 //! What the router tells while calls overlap: breakers, refusals, and, if asked for, every line of the trace.
 
 use super::passage::{CHANGES_MAX, Change, Counts, Passage, RouteBin};
-use crate::router::{Alert, BreakerChange, FaultKind, Log, RouteId, Skip, Verdict};
+use crate::router::{Alert, BreakerChange, FaultKind, Log, RouteId, Router, Skip, Verdict};
 use crate::sim::stage::Tracer;
 use crate::timeline::Dimension;
 use crate::units::{Duration, Instant};
@@ -11,6 +11,8 @@ pub(super) struct Watch<'a> {
     pub(super) passage: Passage,
     /// Lines, if they are wanted.
     pub(super) tracer: Option<Tracer<'a>>,
+    /// By route: the first route that shares its breaker.
+    guards: Vec<RouteId>,
     /// By route: since when its breaker is not closed.
     open_since: Vec<Option<Instant>>,
     /// By route: the limit that refused the attempt there that was sent last of those that failed, if one did.
@@ -25,11 +27,13 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(passage: Passage, tracer: Option<Tracer<'a>>) -> Self {
+    pub(super) fn new(passage: Passage, tracer: Option<Tracer<'a>>, router: &Router) -> Self {
         let routes = passage.routes.len();
+        let all = (0..routes).map(|route| router.breaker_of(RouteId(route as u16)));
         Self {
             passage,
             tracer,
+            guards: all.collect(),
             open_since: vec![None; routes],
             refused_by: vec![None; routes],
             passed_over: None,
@@ -146,14 +150,20 @@ impl Log for Watch<'_> {
     }
 
     fn breaker(&mut self, route: RouteId, change: BreakerChange, now: Instant) {
-        let index = usize::from(route.0);
-        match change {
-            BreakerChange::Opened { .. } => {
-                self.open_since[index].get_or_insert(now);
-                self.passage.routes[index].opened += 1;
+        // It concerns all routes that share the breaker, whoever's attempt it was.
+        let guard = self.guards[usize::from(route.0)];
+        for index in 0..self.guards.len() {
+            if self.guards[index] != guard {
+                continue;
             }
-            BreakerChange::Closed => self.close(index, now),
-            BreakerChange::HalfOpen | BreakerChange::TrialFreed => {}
+            match change {
+                BreakerChange::Opened { .. } => {
+                    self.open_since[index].get_or_insert(now);
+                    self.passage.routes[index].opened += 1;
+                }
+                BreakerChange::Closed => self.close(index, now),
+                BreakerChange::HalfOpen | BreakerChange::TrialFreed => {}
+            }
         }
         if self.passage.changes.len() < CHANGES_MAX {
             self.passage.changes.push(Change {

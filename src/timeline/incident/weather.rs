@@ -3,7 +3,7 @@
 use super::{Effect, Incident};
 use crate::router::RouteId;
 use crate::timeline::Outages;
-use crate::units::{Duration, Instant};
+use crate::units::{Duration, Instant, mix64, name_key};
 use crate::workload::DrawKey;
 
 /// Most incidents of one run, drawn ones included: they are told apart by 16 bits.
@@ -14,6 +14,9 @@ pub const INCIDENTS_MAX: usize = 65_535;
 pub struct Conditions<'a> {
     /// Effects of the incidents that last, each with its index in the list of all, by rising index.
     pub active: &'a [(u16, Effect)],
+    /// By incident: what its coins are tossed by. Of a scripted one its place in the script, of a drawn one a
+    /// number of its process's name and its own number there, so that nothing else moves them.
+    pub coins: &'a [u64],
 }
 
 /// The incidents of one run, asked in the order of time. An answer costs a comparison, but for the
@@ -21,6 +24,7 @@ pub struct Conditions<'a> {
 #[derive(Clone, Debug)]
 pub struct Weather {
     incidents: Vec<Incident>,
+    coins: Vec<u64>,
     tracks: Vec<Track>,
     complete_until: Instant,
 }
@@ -56,17 +60,21 @@ impl Weather {
         for (index, outage) in outages.iter().enumerate() {
             // One more than there is room for, to see that there is none.
             let found = outage.spells(key, horizon).take(INCIDENTS_MAX + 1);
-            drawn.extend(found.map(|spell| (index, spell)));
+            let name = name_key(&outage.name);
+            let numbered = found.zip(0u64..);
+            drawn.extend(numbered.map(|(spell, n)| (index, spell, mix64(name ^ n))));
         }
-        drawn.sort_by_key(|(index, spell)| (spell.from, *index));
+        drawn.sort_by_key(|(index, spell, _)| (spell.from, *index));
         let room = INCIDENTS_MAX - all.len();
         let complete_until = drawn
             .get(room)
-            .map_or(Instant(u64::MAX), |(_, spell)| spell.from);
+            .map_or(Instant(u64::MAX), |(_, spell, _)| spell.from);
         drawn.truncate(room);
         // Those of one process stay together, as scripted incidents stay in the order of the file.
-        drawn.sort_by_key(|(index, _)| *index);
-        all.extend(drawn.iter().map(|(index, spell)| Incident {
+        drawn.sort_by_key(|(index, ..)| *index);
+        let mut coins: Vec<u64> = (0..all.len() as u64).collect();
+        coins.extend(drawn.iter().map(|(.., coin)| *coin));
+        all.extend(drawn.iter().map(|(index, spell, _)| Incident {
             name: outages[*index].name.clone(),
             routes: outages[*index].routes.clone(),
             from: spell.from,
@@ -78,6 +86,7 @@ impl Weather {
                 .map(|route| Track::new(&all, RouteId(route as u16)))
                 .collect(),
             incidents: all,
+            coins,
             complete_until,
         }
     }
@@ -99,16 +108,23 @@ impl Weather {
     #[inline]
     pub fn at(&mut self, route: RouteId, now: Instant) -> Conditions<'_> {
         let Self {
-            incidents, tracks, ..
+            incidents,
+            coins,
+            tracks,
+            ..
         } = self;
         let Some(track) = tracks.get_mut(usize::from(route.0)) else {
-            return Conditions { active: &[] };
+            return Conditions {
+                active: &[],
+                coins: &[],
+            };
         };
         if track.change <= now {
             track.look(incidents, now);
         }
         Conditions {
             active: &track.active,
+            coins,
         }
     }
 }

@@ -51,6 +51,8 @@ fn passage(held: u64, replicate: u64) -> Passage {
             harmed: requests - served,
             lost: requests - served,
             spoilt: (requests - served) / 2,
+            compared: requests,
+            judged: requests,
             ..Counts::default()
         };
         passage.totals.merge(&counts);
@@ -461,6 +463,7 @@ proptest! {
                     served: *served,
                     in_slo: *served,
                     harmed: *harmed,
+                    compared: *requests,
                     undetermined: *undetermined,
                     ..Counts::default()
                 })

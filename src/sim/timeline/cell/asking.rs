@@ -49,6 +49,8 @@ impl Cell<'_> {
         }
         let passage = &mut passage.routes[index];
         passage.attempts += 1;
+        passage.tokens_unknown +=
+            u64::from(sent.input == Tokens::UNKNOWN || sent.output == Tokens::UNKNOWN);
         match (answered.fault, answered.cause) {
             (Some(fault), cause) => {
                 passage.faults[fault.kind as usize] += 1;
@@ -87,7 +89,7 @@ impl Cell<'_> {
         let live = &mut self.calls[place as usize];
         let (chapter, i) = window.of(live.number);
         let answering = Answering {
-            outcomes: &chapter.outcomes,
+            outcomes: chapter.outcomes(self.is_calm),
             verifiers: &self.verifiers,
             batch: &chapter.batch,
             world: self.world,
@@ -127,7 +129,9 @@ impl Cell<'_> {
         if answered.fault.is_some() {
             return Asked::Now(Some(Verdict::Unavailable));
         }
-        self.calls[place as usize].cost.add(cost);
+        let live = &mut self.calls[place as usize];
+        live.cost.add(cost);
+        live.judge_cost = live.judge_cost.saturating_add(cost);
         Asked::Now(self.look(window, place, judged, verifier))
     }
 
@@ -142,8 +146,9 @@ impl Cell<'_> {
         let live = &mut self.calls[place as usize];
         let (chapter, i) = window.of(live.number);
         let verifier = &self.verifiers[usize::from(verifier.0)];
-        let accepted = chapter.outcomes.accepts(verifier, route, i)?;
-        live.seen.note(chapter.outcomes.grade(route, i), accepted);
+        let accepted = chapter.outcomes(self.is_calm).accepts(verifier, route, i)?;
+        live.seen
+            .note(chapter.outcomes(self.is_calm).grade(route, i), accepted);
         Some(if accepted {
             Verdict::Accept
         } else {

@@ -6,7 +6,7 @@ use crate::router::{Failure, FailureReason, Input, RouteId, Served, ServedVerdic
 use crate::sim::drive::{NO_ROUTE, Outcome, VerifierCounts};
 use crate::sim::episode;
 use crate::standin::outcome::COST_UNKNOWN;
-use crate::stats::Tally;
+use crate::stats::{Tally, Unserved};
 use crate::units::Score;
 
 /// Adds a copy of a request to the tally.
@@ -32,7 +32,7 @@ impl Cell<'_> {
     pub(super) fn served(&mut self, window: &Window, place: u32, served: &Served) {
         let live = &mut self.calls[place as usize];
         let (chapter, i) = window.of(live.number);
-        let grade = chapter.outcomes.grade(served.route, i);
+        let grade = chapter.outcomes(self.is_calm).grade(served.route, i);
         let outcome = Outcome::of_served(served, grade, live.cost.0, live.calls);
         if live.copies.is_some() {
             self.end(window, place, outcome, 0);
@@ -46,10 +46,11 @@ impl Cell<'_> {
         let ttft = shown_at.since(live.arrived);
         let total = self.now.since(live.arrived);
         let in_slo = ttft <= self.slo.ttft && total <= self.slo.total;
-        let own_cost = chapter.outcomes.cost(served.route, i);
+        let own_cost = chapter.outcomes(self.is_calm).cost(served.route, i);
         let passage = &mut self.watch.passage;
         if live.cost.0 != COST_UNKNOWN && own_cost != COST_UNKNOWN {
-            passage.wasted_cost += u128::from(live.cost.0.saturating_sub(own_cost));
+            let rest = live.cost.0.saturating_sub(own_cost);
+            passage.wasted_cost += u128::from(rest.saturating_sub(live.judge_cost));
         }
         passage.ttft.add(ttft);
         passage.total.add(total);
@@ -61,17 +62,17 @@ impl Cell<'_> {
         counts.escalated += u64::from(served.escalations > 0);
         let mut fate = fate::SERVED;
         fate |= if in_slo { fate::IN_SLO } else { 0 };
-        fate |= if grade == Score::RIGHT {
-            fate::RIGHT
-        } else {
-            0
+        fate |= match grade {
+            Score::RIGHT => fate::RIGHT,
+            Score::MISSING => fate::UNGRADED,
+            _ => 0,
         };
         self.end(window, place, outcome, fate);
     }
 
     pub(super) fn failed(&mut self, window: &Window, place: u32, failure: &Failure) {
         let live = &mut self.calls[place as usize];
-        let outcome = Outcome::of_failure(failure, live.cost.0, live.calls);
+        let mut outcome = Outcome::of_failure(failure, live.cost.0, live.calls);
         if live.copies.is_none() {
             let (chapter, i) = window.of(live.number);
             let class = chapter.class[i];
@@ -99,9 +100,13 @@ impl Cell<'_> {
                 // Nobody cancels a call here.
                 (FailureReason::Cancelled, _) => Reason::Unavailable,
             };
+            // What a limit or a breaker kept from routes that its data may go to is no matter of residency.
+            if matches!(reason, Reason::Saturated(..) | Reason::Unavailable) {
+                outcome = Outcome::not_served(Unserved::Failed, live.cost.0, live.calls);
+            }
             let passage = &mut self.watch.passage;
             if live.cost.0 != COST_UNKNOWN {
-                passage.wasted_cost += u128::from(live.cost.0);
+                passage.wasted_cost += u128::from(live.cost.0.saturating_sub(live.judge_cost));
             }
             passage.lose(class, reason);
         }
