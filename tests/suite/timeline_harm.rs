@@ -135,7 +135,7 @@ fn more_outages_than_can_be_told_apart_stop_the_run() {
     timeline.outages = vec![Outages {
         name: "often".to_owned(),
         routes: vec![catalogue.find("small").unwrap()],
-        up: second.clone(),
+        up: second,
         down: second,
         ..Outages::typical("often", vec![catalogue.find("small").unwrap()])
     }];
