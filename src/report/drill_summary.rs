@@ -81,17 +81,19 @@ impl Drill {
 
     /// What no latency and no error shows: answers that come as before and are wrong.
     fn silently_wrong(&self, shown: &[&DrillRow]) -> Option<String> {
-        let (harmed, wrong) = shown.iter().fold((0, 0), |(harmed, wrong), row| {
-            (harmed + row.sums.harmed, wrong + row.sums.spoilt)
-        });
+        if !self.has_drifts {
+            return None;
+        }
         let place = HARMS.iter().position(|harm| harm.name == "spoilt")?;
         let spoilt = |row: &DrillRow| row.harms.get(place).and_then(|one| one.value);
+        // Whoever is harmed as well has noticed.
         let mut worse: Vec<(&str, f64)> = shown
             .iter()
+            .filter(|row| row.sums.harmed * 10 <= row.sums.spoilt)
             .filter_map(|row| Some((row.policy.as_str(), spoilt(row)?)))
             .filter(|(_, share)| *share > 0.0)
             .collect();
-        if !self.has_drifts || harmed * 10 > wrong || worse.is_empty() {
+        if worse.is_empty() {
             return None;
         }
         worse.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -101,7 +103,7 @@ impl Drill {
             .map(|(policy, share)| format!("`{policy}` {}", percent_exact(*share)))
             .collect();
         Some(format!(
-            "Hardly any latency or error shows it, but answers that were right on the calm day are wrong: {} of all requests.",
+            "No latency and no error shows it, but answers that were right on the calm day are wrong: {} of the requests.",
             named.join(", ")
         ))
     }

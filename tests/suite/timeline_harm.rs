@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use routelab::catalogue::Catalogue;
+use routelab::report::{self, DrillOptions};
 use routelab::router::{BreakerScope, BreakerSpec, FaultKind, Trip};
 use routelab::sim::{self, Experiment, Results, Stopped, Timed};
 use routelab::source::Diagnostics;
@@ -85,6 +86,19 @@ fn on_the_calm_day_quality_does_not_change() {
     assert_eq!(one.passages[0].totals.spoilt, lost);
     assert_eq!(one.passages[0].totals.harmed, 0);
     assert_eq!(one.passages[0].totals.compared, 6_000);
+    let options = DrillOptions {
+        level: 0.95,
+        assumptions: Vec::new(),
+    };
+    let summary = report::drill(&drifting, &timeline, &options)
+        .sheet()
+        .summary;
+    let share = 100.0 * lost as f64 / 6_000.0;
+    assert!(
+        summary.contains("No latency and no error shows it")
+            && summary.contains(&format!("`policy` {share:.1} %")),
+        "{summary}"
+    );
     let expected = right(one.calm_tallies[0].score_sum) as f64 / 4.0;
     // Binomial of about 1,900 right answers: 5 standard deviations are about 110.
     assert!((lost as f64 - expected).abs() < 110.0, "{lost}, {expected}");
