@@ -143,13 +143,10 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         screen.complain(&found);
         return Exit::BadInput;
     }
-    let mut made_folder = false;
-    if let Some(folder) = &arguments.report {
-        made_folder = !folder.exists();
-        if let Err(error) = std::fs::create_dir_all(folder) {
-            return screen.cannot_write(folder, &error);
-        }
-    }
+    let folder = match provenance::Folder::prepare(arguments.report.as_deref(), screen) {
+        Ok(folder) => folder,
+        Err(exit) => return exit,
+    };
     let total = world
         .expected
         .saturating_mul(u64::from(arguments.replicates));
@@ -163,10 +160,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     let results = match ran {
         Ok(results) => results,
         Err(exit) => {
-            if let (true, Some(folder)) = (made_folder, &arguments.report) {
-                // Only an empty folder goes.
-                let _ = std::fs::remove_dir(folder);
-            }
+            folder.abandon();
             return exit;
         }
     };

@@ -298,37 +298,41 @@ impl Reader {
     ) -> Option<Workload> {
         let written = spec.data_path().map(|data| data.value.clone());
         let read = data.as_ref().map(|(data, _)| shown(data));
-        let bytes = match data {
+        let bytes = match &data {
             None => None,
-            Some((data, location)) => {
-                let before = self.found.0.len();
-                let bytes = self.bytes(&data, DATA_BYTES_MAX);
-                if bytes.is_none() {
-                    // The file is named in the workload: point there.
-                    for error in &mut self.found.0[before..] {
-                        error.location.get_or_insert(location.clone());
-                    }
-                    return None;
-                }
-                bytes
-            }
+            Some((data, location)) => Some(self.named_bytes(data, location)?),
         };
         let before = self.found.0.len();
         let built = spec.build(bytes.as_deref(), &mut self.found);
         if let (Some(written), Some(read)) = (written, read) {
-            // The workload names its data from where it stands itself; the user stands elsewhere.
-            for one in &mut self.found.0[before..] {
-                match &mut one.location {
-                    Some(Location::Line { path, .. } | Location::File { path })
-                        if *path == written =>
-                    {
-                        path.clone_from(&read);
-                    }
-                    _ => {}
-                }
-            }
+            self.rename(before, &written, &read);
         }
         built
+    }
+
+    /// The content of a data file that another file names at `location`, where complaints about it then point.
+    pub(super) fn named_bytes(&mut self, path: &Path, location: &Location) -> Option<Vec<u8>> {
+        let before = self.found.0.len();
+        let bytes = self.bytes(path, DATA_BYTES_MAX);
+        if bytes.is_none() {
+            for error in &mut self.found.0[before..] {
+                error.location.get_or_insert(location.clone());
+            }
+        }
+        bytes
+    }
+
+    /// In what was found from `before` on, calls the file that is `written` somewhere as it was `read`: a file
+    /// names its data from where it stands itself, and the user stands elsewhere.
+    pub(super) fn rename(&mut self, before: usize, written: &str, read: &str) {
+        for one in &mut self.found.0[before..] {
+            match &mut one.location {
+                Some(Location::Line { path, .. } | Location::File { path }) if *path == written => {
+                    read.clone_into(path);
+                }
+                _ => {}
+            }
+        }
     }
 }
 

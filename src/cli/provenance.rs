@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::inputs;
+use super::screen::Screen;
+use super::{Exit, inputs};
 use crate::report::{FileDigest, Manifest};
 
 /// The manifest of a document made by this command line.
@@ -61,6 +62,37 @@ fn command(command_line: &[OsString], seed: u64) -> Vec<String> {
         kept.push(format!("--seed={seed}"));
     }
     kept
+}
+
+/// A report folder that was made before a run that may take long, so that what stands in its way is said first.
+#[derive(Debug)]
+pub(super) struct Folder<'a> {
+    path: Option<&'a Path>,
+    was_made: bool,
+}
+
+impl<'a> Folder<'a> {
+    /// Makes the folder, if one is asked for and there is none.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be done; the reason was said.
+    pub(super) fn prepare(path: Option<&'a Path>, screen: &Screen) -> Result<Self, Exit> {
+        let was_made = path.is_some_and(|path| !path.exists());
+        if let Some(path) = path
+            && let Err(error) = std::fs::create_dir_all(path)
+        {
+            return Err(screen.cannot_write(path, &error));
+        }
+        Ok(Self { path, was_made })
+    }
+
+    /// There will be no report: a folder that was made for it goes again, if it is empty.
+    pub(super) fn abandon(&self) {
+        if let (true, Some(path)) = (self.was_made, self.path) {
+            let _ = std::fs::remove_dir(path);
+        }
+    }
 }
 
 /// Writes these files (name and bytes) to a folder, each whole or not at all.

@@ -87,20 +87,14 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         }
     };
     let (mut bench, plan) = prepared;
-    let mut made_folder = false;
-    if let Some(folder) = &arguments.report {
-        made_folder = !folder.exists();
-        if let Err(error) = std::fs::create_dir_all(folder) {
-            return screen.cannot_write(folder, &error);
-        }
-    }
+    let folder = match provenance::Folder::prepare(arguments.report.as_deref(), screen) {
+        Ok(folder) => folder,
+        Err(exit) => return exit,
+    };
     let measured = match measure(arguments, &mut bench, &plan, screen) {
         Ok(measured) => measured,
         Err(exit) => {
-            if let (true, Some(folder)) = (made_folder, &arguments.report) {
-                // Only an empty folder goes.
-                let _ = std::fs::remove_dir(folder);
-            }
+            folder.abandon();
             return exit;
         }
     };

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::inputs::{DATA_BYTES_MAX, Reader, is_workload_file, shown};
+use super::inputs::{Reader, is_workload_file, shown};
 use super::screen::Screen;
 use crate::catalogue::Catalogue;
-use crate::source::{Document, Location, SourceFile};
+use crate::source::{Document, SourceFile};
 use crate::timeline::{self, Names, Timeline};
 use crate::units::{Duration, Instant};
 use crate::workload::{Domain, DrawKey, Workload};
@@ -26,40 +26,17 @@ impl Reader {
         let file = self.text(path)?;
         let names = Names { catalogue, tenants };
         let draft = timeline::parse(&file, &names, &mut self.found)?;
-        let trace = match draft.trace_path() {
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        let named = draft.trace_path().cloned();
+        let trace = match &named {
             None => None,
-            Some(written) => {
-                let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-                let before = self.found.0.len();
-                let bytes = self.bytes(&folder.join(&written.value), DATA_BYTES_MAX);
-                if bytes.is_none() {
-                    // The trace is named in the workload: point there.
-                    for error in &mut self.found.0[before..] {
-                        error.location.get_or_insert(written.location.clone());
-                    }
-                    return None;
-                }
-                bytes
-            }
+            Some(named) => Some(self.named_bytes(&folder.join(&named.value), &named.location)?),
         };
         let before = self.found.0.len();
-        let read = draft.trace_path().map(|written| {
-            let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-            (written.value.clone(), shown(&folder.join(&written.value)))
-        });
         let timeline = draft.build(trace.as_deref(), &mut self.found);
-        if let Some((written, read)) = read {
-            // The file names its trace from where it stands itself; the user stands elsewhere.
-            for one in &mut self.found.0[before..] {
-                match &mut one.location {
-                    Some(Location::Line { path, .. } | Location::File { path })
-                        if *path == written =>
-                    {
-                        path.clone_from(&read);
-                    }
-                    _ => {}
-                }
-            }
+        if let Some(named) = named {
+            let read = shown(&folder.join(&named.value));
+            self.rename(before, &named.value, &read);
         }
         timeline
     }

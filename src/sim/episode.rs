@@ -129,6 +129,25 @@ impl Sums {
         }
     }
 
+    /// Pairs everybody's column with those of the baselines. `ids` says whose requests they are.
+    pub(super) fn add_pairs(
+        &mut self,
+        columns: &[Column],
+        baselines: &[usize],
+        cluster: Option<Unit>,
+        ids: impl FnOnce(Unit) -> Vec<u64>,
+    ) {
+        for (b, baseline) in baselines.iter().enumerate() {
+            for (mine, pairs) in columns.iter().zip(&mut self.pairs) {
+                tallying::add_pairs(&mut pairs[b], mine, &columns[*baseline]);
+            }
+        }
+        if let (Some(clusters), Some(unit)) = (&mut self.clusters, cluster) {
+            let columns: Vec<&Column> = columns.iter().collect();
+            clusters.add(&ids(unit), &columns, baselines);
+        }
+    }
+
     pub(super) fn merge(mut self, other: Self) -> Self {
         for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
             mine.merge(theirs);

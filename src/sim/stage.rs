@@ -198,18 +198,12 @@ pub(super) fn run_field(
             }
             column.settle();
         }
-        for (b, baseline) in baselines.iter().enumerate() {
-            for (mine, pairs) in columns.iter().zip(&mut sums.pairs) {
-                tallying::add_pairs(&mut pairs[b], mine, &columns[*baseline]);
-            }
-        }
-        if let (Some(clusters), Some(unit)) = (&mut sums.clusters, world.cluster) {
+        sums.add_pairs(&columns, baselines, world.cluster, |unit| {
             // Who sent a request is not in its outcome; drawing it again costs little beside the calls.
             let first = done as u64;
             world.workload.fill(key, first, end - done, &mut batch);
-            let columns: Vec<&Column> = columns.iter().collect();
-            clusters.add(&clusters::ids(unit, &batch, first), &columns, baselines);
-        }
+            clusters::ids(unit, &batch, first)
+        });
         done = end;
     }
     Ok((sums, traces))

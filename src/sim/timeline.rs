@@ -33,7 +33,7 @@ use crate::stats::Tally;
 use crate::timeline::{Drifts, INCIDENTS_MAX, Providers, Timeline};
 use crate::units::{Duration, Instant, name_key};
 use crate::workload::DrawKey;
-use cell::{Cell, Ended, Parts, fate};
+use cell::{Cell, Ended, Parts};
 use chapter::{Chapter, Classes, Reader, Window};
 use watch::Watch;
 
@@ -149,37 +149,6 @@ struct Player<'a> {
 impl<'a> Player<'a> {
     fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
         std::iter::once(&self.cell).chain(&self.calm)
-    }
-
-    /// What the incidents did to the requests of a chapter that has ended.
-    fn add_harm(&mut self, chapter: &Chapter) {
-        let (Some(mine), Some(theirs)) =
-            (self.cell.front(), self.calm.as_ref().and_then(Cell::front))
-        else {
-            return;
-        };
-        let pairs: Vec<(u8, u8)> = mine
-            .fates
-            .iter()
-            .copied()
-            .zip(theirs.fates.iter().copied())
-            .collect();
-        for ((mine, theirs), at) in pairs.into_iter().zip(&chapter.at) {
-            // Where nobody can say what became of a request, nobody can say that it was harmed.
-            let either = mine | theirs;
-            if either & fate::UNKNOWN != 0 {
-                continue;
-            }
-            let gone = theirs & !mine;
-            let counts = self.cell.passage_mut().counts_at(*at);
-            counts.compared += 1;
-            counts.harmed += u64::from(gone & fate::IN_SLO != 0);
-            counts.lost += u64::from(gone & fate::SERVED != 0);
-            if either & fate::UNGRADED == 0 {
-                counts.judged += 1;
-                counts.spoilt += u64::from(gone & fate::RIGHT != 0);
-            }
-        }
     }
 }
 
@@ -356,6 +325,7 @@ impl<'a> Shared<'a> {
             ..Passage::default()
         };
         let tracer = is_traced.then(|| Tracer::new(self.names, true));
+        let router = self.world.catalogue.router();
         Some(Cell::new(Parts {
             world: self.world,
             slo: self.timed.timeline.slo,
@@ -363,7 +333,8 @@ impl<'a> Shared<'a> {
             per_fold: per_fold.iter().map(|policy| policy.fork()).collect(),
             verifiers: verifiers.clone(),
             providers: providers.clone(),
-            watch: Watch::new(passage, tracer, &self.world.catalogue.router()),
+            watch: Watch::new(passage, tracer, &router),
+            router,
             route_keys: self.route_keys,
         }))
     }
@@ -424,8 +395,8 @@ impl Books<'_> {
                 tallying::add(tally, outcomes);
                 if let Some(ended) = player.calm.as_ref().and_then(Cell::front) {
                     tallying::add(&mut self.calm[index], &ended.outcomes);
+                    player.cell.add_harm(ended, &chapter.at);
                 }
-                player.add_harm(chapter);
             } else if self.is_oracle[index] {
                 episode::oracle(
                     self.world,
@@ -439,15 +410,8 @@ impl Books<'_> {
             }
             column.settle();
         }
-        for (b, baseline) in self.baselines.iter().enumerate() {
-            for (mine, pairs) in self.columns.iter().zip(&mut self.sums.pairs) {
-                tallying::add_pairs(&mut pairs[b], mine, &self.columns[*baseline]);
-            }
-        }
-        if let (Some(clusters), Some(unit)) = (&mut self.sums.clusters, self.world.cluster) {
-            let columns: Vec<&Column> = self.columns.iter().collect();
-            let ids = clusters::ids(unit, &chapter.batch, chapter.first);
-            clusters.add(&ids, &columns, self.baselines);
-        }
+        let ids = |unit| clusters::ids(unit, &chapter.batch, chapter.first);
+        self.sums
+            .add_pairs(&self.columns, self.baselines, self.world.cluster, ids);
     }
 }

@@ -313,6 +313,41 @@ impl Variate {
     }
 }
 
+/// Where a function that rises (or falls) is `goal`, and its derivative near there: Newton's method from
+/// `start`, kept inside the bracket and bisected where it leaves it, until a step is below 10⁻¹⁵ of the place,
+/// or of `floor` if that is more. `of` gives the function and its derivative.
+pub(crate) fn within(
+    of: impl Fn(f64) -> (f64, f64),
+    goal: f64,
+    (mut low, mut high): (f64, f64),
+    start: f64,
+    rises: bool,
+    floor: f64,
+) -> (f64, f64) {
+    let mut place = start;
+    let mut slope = f64::INFINITY;
+    for _ in 0..200 {
+        let (value, derivative) = of(place);
+        slope = derivative;
+        let miss = value - goal;
+        if (miss < 0.0) == rises {
+            low = place;
+        } else {
+            high = place;
+        }
+        let mut next = place - miss / derivative;
+        if next.is_nan() || next < low || next > high {
+            next = 0.5 * (low + high);
+        }
+        let moved = (next - place).abs();
+        place = next;
+        if moved <= 1e-15 * place.abs().max(floor) {
+            break;
+        }
+    }
+    (place, slope)
+}
+
 fn normal_density(z: f64) -> f64 {
     libm::exp(-0.5 * z * z) / (2.0 * std::f64::consts::PI).sqrt()
 }
@@ -359,28 +394,8 @@ impl BetaTail {
     /// ln I(e^L; a, b) = ln v, kept inside a bracket and bisected where it leaves it.
     fn node(&mut self, v: f64) -> (f64, f64) {
         let goal = libm::log(v);
-        let (mut low, mut high) = (-1e5, 0.0);
-        let mut log_x = self.last;
-        let mut slope = f64::INFINITY;
-        for _ in 0..200 {
-            let (log_cdf, derivative) = self.log_cdf(log_x);
-            slope = derivative;
-            let miss = log_cdf - goal;
-            if miss < 0.0 {
-                low = log_x;
-            } else {
-                high = log_x;
-            }
-            let mut next = log_x - miss / derivative;
-            if next.is_nan() || next < low || next > high {
-                next = 0.5 * (low + high);
-            }
-            let moved = (next - log_x).abs();
-            log_x = next;
-            if moved <= 1e-15 * log_x.abs().max(1e-3) {
-                break;
-            }
-        }
+        let of = |log_x| self.log_cdf(log_x);
+        let (log_x, slope) = within(of, goal, (-1e5, 0.0), self.last, true, 1e-3);
         self.last = log_x;
         let x = libm::exp(log_x);
         // d ln I / d ln x = slope, so dx/dv = x / (v·slope).

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use routelab::catalogue::{self, Catalogue};
 use routelab::policy::{self, PolicyFile};
-use routelab::sim::{self, Contestant, Experiment, Results, Stage};
+use routelab::sim::{self, Contestant, Experiment, Results, Stage, Timed};
 use routelab::source::{Diagnostics, SourceFile};
 use routelab::stats::Tally;
 use routelab::workload::{self, Workload};
@@ -137,6 +137,31 @@ pub(crate) fn run_staged(
         Err(sim::Stopped::Interrupted) => panic!("interrupted"),
         Err(sim::Stopped::Failed(why)) => panic!("{why}"),
     }
+}
+
+/// Runs the policies, without controls, in time: one replicate of `seed`.
+pub(crate) fn run_timed(
+    catalogue: &Catalogue,
+    workload: &Workload,
+    policies: &[PolicyFile],
+    timed: &Timed<'_>,
+    (seed, requests): (u64, u64),
+) -> Result<Results, sim::Stopped> {
+    let experiment = Experiment {
+        catalogue,
+        workload,
+        policies,
+        seed,
+        requests,
+        replicates: 1,
+        baseline: None,
+        controls: false,
+        stage: None,
+        timed: Some(timed),
+        cluster: None,
+    };
+    let stop = AtomicBool::new(false);
+    sim::run(&experiment, &mut Diagnostics::default(), &|_| {}, &stop)
 }
 
 /// The contestant of this name.

@@ -1,21 +1,18 @@
 //! Ten thousand random schedules of faults, limits and incidents, under random routers: breakers open and
 //! close again, nothing is stuck, and no data leaves the EU that may not.
 
-use std::sync::atomic::AtomicBool;
-
 use rayon::prelude::*;
 use routelab::catalogue::Catalogue;
 use routelab::policy::PolicyFile;
 use routelab::router::{
     BreakerScope, BreakerSpec, BreakerState, FaultKind, Jitter, RetryShare, RouteId, Trip,
 };
-use routelab::sim::{self, Experiment, Passage, Timed};
-use routelab::source::Diagnostics;
+use routelab::sim::{Passage, Timed};
 use routelab::timeline::{Arrivals, Chances, Effect, Incident, Latency, Limit, Timeline};
 use routelab::units::{Duration, Instant, Probability, mix64};
 use routelab::workload::Workload;
 
-use crate::given::{policy_of, routes, workload_of};
+use crate::given::{policy_of, routes, run_timed, workload_of};
 
 const SCHEDULES: u64 = 10_000;
 const REQUESTS: u64 = 60;
@@ -175,25 +172,8 @@ fn play(number: u64, workload: &Workload, policies: &[PolicyFile; 3]) -> Passage
         keep_lines: false,
     };
     let which = dice.below(3) as usize;
-    let experiment = Experiment {
-        catalogue: &catalogue,
-        workload,
-        policies: &policies[which..=which],
-        seed: number,
-        requests: REQUESTS,
-        replicates: 1,
-        baseline: None,
-        controls: false,
-        stage: None,
-        timed: Some(&timed),
-        cluster: None,
-    };
-    let ran = sim::run(
-        &experiment,
-        &mut Diagnostics::default(),
-        &|_| {},
-        &AtomicBool::new(false),
-    );
+    let policies = &policies[which..=which];
+    let ran = run_timed(&catalogue, workload, policies, &timed, (number, REQUESTS));
     match ran {
         Ok(mut results) => results.contestants.remove(0).passages.remove(0),
         Err(stopped) => panic!("schedule {number}: {stopped:?}"),

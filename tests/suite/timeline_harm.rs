@@ -1,11 +1,9 @@
 //! What the incidents did is told against a day without them, of requests of which both days are known.
 
-use std::sync::atomic::AtomicBool;
-
 use routelab::catalogue::Catalogue;
 use routelab::report::{self, DrillOptions};
 use routelab::router::{BreakerScope, BreakerSpec, FaultKind, Trip};
-use routelab::sim::{self, Experiment, Results, Stopped, Timed};
+use routelab::sim::{self, Results, Stopped, Timed};
 use routelab::source::Diagnostics;
 use routelab::timeline::{
     Arrivals, Drift, Effect, Incident, Lasting, Latency, Outages, Timeline, parse_limit,
@@ -13,7 +11,7 @@ use routelab::timeline::{
 use routelab::units::{Duration, Instant, Probability};
 use routelab::workload::Workload;
 
-use crate::given::{policy_of, routes, workload, workload_of};
+use crate::given::{policy_of, routes, run_timed, workload, workload_of};
 
 fn run(
     catalogue: &Catalogue,
@@ -28,25 +26,7 @@ fn run(
         calm: true,
         keep_lines: false,
     };
-    let experiment = Experiment {
-        catalogue,
-        workload,
-        policies: &policies,
-        seed: 2026,
-        requests,
-        replicates: 1,
-        baseline: None,
-        controls: false,
-        stage: None,
-        timed: Some(&timed),
-        cluster: None,
-    };
-    sim::run(
-        &experiment,
-        &mut Diagnostics::default(),
-        &|_| {},
-        &AtomicBool::new(false),
-    )
+    run_timed(catalogue, workload, &policies, &timed, (2026, requests))
 }
 
 fn every(catalogue: &Catalogue, gap_ms: u64) -> Timeline {

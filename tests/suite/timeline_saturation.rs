@@ -1,14 +1,11 @@
 //! The EU primary is down and the EU secondary may take half of what is needed: who is not served, why, and
 //! which limit it was.
 
-use std::sync::atomic::AtomicBool;
-
-use routelab::sim::{self, Experiment, Reason, Results, Timed};
-use routelab::source::Diagnostics;
+use routelab::sim::{Reason, Results, Timed};
 use routelab::timeline::{Arrivals, Dimension, Effect, Incident, Timeline, parse_limit};
 use routelab::units::{Duration, Instant, Probability};
 
-use crate::given::{policy_of, routes, workload_of};
+use crate::given::{policy_of, routes, run_timed, workload_of};
 use routelab::router::FaultKind;
 
 /// 1,000 tokens each; half of them may not leave the EU.
@@ -54,28 +51,8 @@ fn run(fallback: &str, retries: bool) -> Results {
         calm: true,
         keep_lines: false,
     };
-    let experiment = Experiment {
-        catalogue: &catalogue,
-        workload: &workload,
-        policies: &policies,
-        seed: 2026,
-        requests: 6_000,
-        replicates: 1,
-        baseline: None,
-        controls: false,
-        stage: None,
-        timed: Some(&timed),
-        cluster: None,
-    };
-    match sim::run(
-        &experiment,
-        &mut Diagnostics::default(),
-        &|_| {},
-        &AtomicBool::new(false),
-    ) {
-        Ok(results) => results,
-        Err(stopped) => panic!("{stopped:?}"),
-    }
+    run_timed(&catalogue, &workload, &policies, &timed, (2026, 6_000))
+        .unwrap_or_else(|stopped| panic!("{stopped:?}"))
 }
 
 /// A full bucket of 300 requests, and 300 more a minute, of 600 a minute that are needed.

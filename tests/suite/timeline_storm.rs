@@ -2,16 +2,14 @@
 //! calls each against a limit of 200 calls a minute.
 
 use std::fmt::Write as _;
-use std::sync::atomic::AtomicBool;
 
 use routelab::catalogue::Catalogue;
 use routelab::router::{HintUse, Jitter, RetryShare, RouteId};
-use routelab::sim::{self, Experiment, Passage, Timed};
-use routelab::source::Diagnostics;
+use routelab::sim::{Passage, Timed};
 use routelab::timeline::{Arrivals, Latency, Limit, Timeline};
 use routelab::units::Duration;
 
-use crate::given::{catalogue_of, policy_of, workload_of};
+use crate::given::{catalogue_of, policy_of, run_timed, workload_of};
 
 const ROUTES: &str = r#"
 [route.only]
@@ -79,28 +77,8 @@ fn storm(manners: &Manners, attempts_max: u8, gap: Duration) -> Passage {
         calm: false,
         keep_lines: false,
     };
-    let experiment = Experiment {
-        catalogue: &catalogue,
-        workload: &workload,
-        policies: &policies,
-        seed: 2026,
-        requests: 270,
-        replicates: 1,
-        baseline: None,
-        controls: false,
-        stage: None,
-        timed: Some(&timed),
-        cluster: None,
-    };
-    let mut results = match sim::run(
-        &experiment,
-        &mut Diagnostics::default(),
-        &|_| {},
-        &AtomicBool::new(false),
-    ) {
-        Ok(results) => results,
-        Err(stopped) => panic!("{stopped:?}"),
-    };
+    let ran = run_timed(&catalogue, &workload, &policies, &timed, (2026, 270));
+    let mut results = ran.unwrap_or_else(|stopped| panic!("{stopped:?}"));
     results.contestants.remove(0).passages.remove(0)
 }
 

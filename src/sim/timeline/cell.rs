@@ -17,7 +17,7 @@ use super::passage::{Passage, Reason};
 use super::queue::{Event, Queue};
 use super::watch::Watch;
 use crate::policy::{Ask, Feedback, FeedbackOf, Policy, Why};
-use crate::router::{Call, Input, Need, Plan, Reply, RouteId, Router, Step, Verdict, VerifierId};
+use crate::router::{Call, Input, Need, Plan, Reply, RouteId, Router, Step, VerifierId};
 use crate::sim::drive::{Outcome, Sum, VerifierCounts};
 use crate::sim::episode::{World, jitter};
 use crate::standin::outcome::NOT_IN_WORLD;
@@ -65,8 +65,6 @@ struct Live {
     sent_at: Instant,
     pending: Pending,
     cost: Sum,
-    /// What the last answer cost.
-    last_cost: u64,
     /// What judges cost.
     judge_cost: u64,
     /// When the caller saw the first token of the last answer, if it was not kept back.
@@ -131,6 +129,7 @@ pub(super) struct Parts<'a> {
     pub(super) is_calm: bool,
     pub(super) per_fold: Vec<Box<dyn Policy>>,
     pub(super) verifiers: Vec<Verifier>,
+    pub(super) router: Router,
     pub(super) providers: Providers<'a>,
     pub(super) watch: Watch<'a>,
     pub(super) route_keys: &'a [u64],
@@ -150,7 +149,7 @@ impl<'a> Cell<'a> {
             is_calm: parts.is_calm,
             per_fold: parts.per_fold,
             verifiers: parts.verifiers,
-            router: parts.world.catalogue.router(),
+            router: parts.router,
             providers: parts.providers,
             watch: parts.watch,
             tally: Tally {
@@ -224,9 +223,28 @@ impl<'a> Cell<'a> {
         self.spare.extend(self.ended.pop_front());
     }
 
-    /// Counts of harm, by when a request of the first chapter arrived.
-    pub(super) fn passage_mut(&mut self) -> &mut Passage {
-        &mut self.watch.passage
+    /// Counts what became of the first chapter's requests, which arrived at `at`, that did not become of them
+    /// on a calm day.
+    pub(super) fn add_harm(&mut self, calm: &Ended, at: &[Instant]) {
+        let Some(ended) = self.ended.front() else {
+            return;
+        };
+        for ((mine, theirs), at) in ended.fates.iter().zip(&calm.fates).zip(at) {
+            let either = mine | theirs;
+            // Where nobody can say what became of a request, nobody can say that it was harmed.
+            if either & fate::UNKNOWN != 0 {
+                continue;
+            }
+            let gone = theirs & !mine;
+            let counts = self.watch.counts_at(*at);
+            counts.compared += 1;
+            counts.harmed += u64::from(gone & fate::IN_SLO != 0);
+            counts.lost += u64::from(gone & fate::SERVED != 0);
+            if either & fate::UNGRADED == 0 {
+                counts.judged += 1;
+                counts.spoilt += u64::from(gone & fate::RIGHT != 0);
+            }
+        }
     }
 
     /// The end of the run: the policies as they are now, what was added up, what happened.
@@ -289,40 +307,15 @@ impl<'a> Cell<'a> {
         self.step(window, copy, Input::Begin);
     }
 
+    /// Opens a call; most take up the room of one that is over.
     fn open(&mut self, opened: Opened, plan: Plan, jitter: u64) -> u32 {
-        if let Some(place) = self.free.pop() {
-            // Field by field, in place: most calls take up the room of one that is over.
-            let live = &mut self.calls[place as usize];
-            live.call = self.router.open(plan, opened.need, jitter);
-            live.number = opened.number;
-            live.arrived = self.now;
-            live.sent_at = self.now;
-            live.pending = Pending::Wake;
-            live.cost = Sum(0);
-            live.last_cost = 0;
-            live.judge_cost = 0;
-            live.shown_at = None;
-            live.seen = VerifierCounts::default();
-            live.why = opened.why;
-            live.task = opened.task;
-            live.calls = 0;
-            live.attempts = 0;
-            live.retries = 0;
-            live.refused_by = None;
-            live.is_paused = false;
-            live.copies = opened.copies;
-            live.mirror = Mirror::None;
-            live.outcome = None;
-            return place;
-        }
-        self.calls.push(Live {
+        let live = Live {
             call: self.router.open(plan, opened.need, jitter),
             number: opened.number,
             arrived: self.now,
             sent_at: self.now,
             pending: Pending::Wake,
             cost: Sum(0),
-            last_cost: 0,
             judge_cost: 0,
             shown_at: None,
             seen: VerifierCounts::default(),
@@ -336,7 +329,12 @@ impl<'a> Cell<'a> {
             copies: opened.copies,
             mirror: Mirror::None,
             outcome: None,
-        });
+        };
+        if let Some(place) = self.free.pop() {
+            self.calls[place as usize] = live;
+            return place;
+        }
+        self.calls.push(live);
         self.watch.passage.in_flight_max = self.calls.len() as u64;
         (self.calls.len() - 1) as u32
     }
@@ -351,19 +349,10 @@ impl<'a> Cell<'a> {
                 self.step(window, place, input);
             }
             Pending::Judged(route, verifier, answered, cost) => {
-                if let Some(judge) = self.verifiers[usize::from(verifier.0)].judge() {
-                    let asked = judge.route;
-                    self.in_flight[usize::from(asked.0)] -= 1;
+                let verdict = self.read_by_judge(window, place, route, verifier, &answered, cost);
+                if let Some(input) = self.heard(window, place, verdict) {
+                    self.step(window, place, input);
                 }
-                let verdict = if answered.fault.is_some() {
-                    Some(Verdict::Unavailable)
-                } else {
-                    let live = &mut self.calls[place as usize];
-                    live.cost.add(cost);
-                    live.judge_cost = live.judge_cost.saturating_add(cost);
-                    self.look(window, place, route, verifier)
-                };
-                self.judged(window, place, verdict);
             }
         }
     }
@@ -400,8 +389,8 @@ impl<'a> Cell<'a> {
             }
             None => {
                 let (chapter, i) = window.of(live.number);
-                live.last_cost = chapter.outcomes(self.is_calm).cost(route, i);
-                live.cost.add(live.last_cost);
+                let cost = chapter.outcomes(self.is_calm).cost(route, i);
+                live.cost.add(cost);
                 live.shown_at = answered.shown_at;
                 Input::Reply(Reply { usage: None })
             }
@@ -499,14 +488,10 @@ impl<'a> Cell<'a> {
                     } else {
                         self.look(window, place, route, verifier)
                     };
-                    let Some(verdict) = verdict else {
-                        self.cannot_tell(window, place);
+                    let Some(heard) = self.heard(window, place, verdict) else {
                         return;
                     };
-                    if verdict == Verdict::Unavailable {
-                        self.calls[place as usize].seen.unavailable += 1;
-                    }
-                    input = Input::Verdict(verdict);
+                    input = heard;
                 }
                 Step::Wait { until } => {
                     if until > self.now {

@@ -284,16 +284,6 @@ impl Passage {
         (bin as usize).min(BINS_MAX - 1)
     }
 
-    /// The counts of the bin of a moment.
-    #[inline(always)]
-    pub(super) fn counts_at(&mut self, at: Instant) -> &mut Counts {
-        let index = self.bin_of(at);
-        if self.bins.len() <= index {
-            self.bins.resize(index + 1, Counts::default());
-        }
-        &mut self.bins[index]
-    }
-
     /// Counts a request that nobody served.
     pub(super) fn lose(&mut self, class: u16, reason: Reason) {
         let key = (class, reason);

@@ -4,6 +4,8 @@
 //! distribution lies below 10⁻⁷⁵⁰, where a 64-bit float ends. `libm` alone is used, so that every machine
 //! gets the same bits; `statrs` is the independent check in the tests.
 
+use crate::workload::quantile::within;
+
 /// One tail of a Gamma distribution with scale 1, walked from wherever it was asked last.
 #[derive(Clone, Debug)]
 pub(super) struct Tail {
@@ -39,28 +41,10 @@ impl Tail {
     /// a bracket and bisected where it leaves it.
     pub(super) fn node(&mut self, v: f64) -> (f64, f64) {
         let goal = libm::log(v);
-        let (mut low, mut high) = (-1e6, libm::log(self.shape + 1.0) + 8.0);
-        let mut log_x = self.last.clamp(low, high);
-        let mut slope = 1.0;
-        for _ in 0..200 {
-            let (log_tail, derivative) = self.log_tail(log_x);
-            slope = derivative;
-            let miss = log_tail - goal;
-            if (miss < 0.0) != self.upper {
-                low = log_x;
-            } else {
-                high = log_x;
-            }
-            let mut next = log_x - miss / derivative;
-            if next.is_nan() || next < low || next > high {
-                next = 0.5 * (low + high);
-            }
-            let moved = (next - log_x).abs();
-            log_x = next;
-            if moved <= 1e-15 * log_x.abs().max(1e-2) {
-                break;
-            }
-        }
+        let bracket = (-1e6, libm::log(self.shape + 1.0) + 8.0);
+        let start = self.last.clamp(bracket.0, bracket.1);
+        let of = |log_x| self.log_tail(log_x);
+        let (log_x, slope) = within(of, goal, bracket, start, !self.upper, 1e-2);
         self.last = log_x;
         (log_x, 1.0 / (v * slope))
     }

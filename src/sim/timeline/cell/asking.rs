@@ -125,14 +125,29 @@ impl Cell<'_> {
             );
             return Asked::Later;
         }
-        self.in_flight[usize::from(sent.route.0)] -= 1;
+        Asked::Now(self.read_by_judge(window, place, judged, verifier, &answered, cost))
+    }
+
+    /// The verdict of a judge whose call is over, which cost so much if it brought an answer.
+    pub(super) fn read_by_judge(
+        &mut self,
+        window: &Window,
+        place: u32,
+        judged: RouteId,
+        verifier: VerifierId,
+        answered: &Answered,
+        cost: u64,
+    ) -> Option<Verdict> {
+        if let Some(judge) = self.verifiers[usize::from(verifier.0)].judge() {
+            self.in_flight[usize::from(judge.route.0)] -= 1;
+        }
         if answered.fault.is_some() {
-            return Asked::Now(Some(Verdict::Unavailable));
+            return Some(Verdict::Unavailable);
         }
         let live = &mut self.calls[place as usize];
         live.cost.add(cost);
         live.judge_cost = live.judge_cost.saturating_add(cost);
-        Asked::Now(self.look(window, place, judged, verifier))
+        self.look(window, place, judged, verifier)
     }
 
     /// The verdict on an answer; `None` if nobody graded it.
@@ -156,16 +171,20 @@ impl Cell<'_> {
         })
     }
 
-    /// A verdict that took time.
-    pub(super) fn judged(&mut self, window: &Window, place: u32, verdict: Option<Verdict>) {
-        match verdict {
-            None => self.cannot_tell(window, place),
-            Some(verdict) => {
-                if verdict == Verdict::Unavailable {
-                    self.calls[place as usize].seen.unavailable += 1;
-                }
-                self.step(window, place, Input::Verdict(verdict));
-            }
+    /// What the router is told of a verdict; nothing if nobody can tell, and then the call is over.
+    pub(super) fn heard(
+        &mut self,
+        window: &Window,
+        place: u32,
+        verdict: Option<Verdict>,
+    ) -> Option<Input> {
+        let Some(verdict) = verdict else {
+            self.cannot_tell(window, place);
+            return None;
+        };
+        if verdict == Verdict::Unavailable {
+            self.calls[place as usize].seen.unavailable += 1;
         }
+        Some(Input::Verdict(verdict))
     }
 }
