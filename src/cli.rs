@@ -82,7 +82,8 @@ enum Command {
     Size(size::Arguments),
     /// Vary one or two parameters over a range: cost and accuracy of every point, and the Pareto front.
     Sweep(Box<sweep::Arguments>),
-    /// What happens to the traffic when a provider fails: the same day with and without the incident.
+    /// What happens to the traffic when a provider fails: the same day with and without the incident. Of a
+    /// file that ends in .jsonl, a log of stand-ins: what the gateway in front of them did.
     Drill(Box<drill::Arguments>),
     /// Say why one request goes where it goes under each policy, step by step.
     Explain(explain::Arguments),
