@@ -80,6 +80,7 @@ fn run(inputs: &Inputs, requests: u64, controls: bool) -> sim::Results {
         baseline: None,
         controls,
         stage: None,
+        slices: false,
         timed: None,
         cluster: None,
     };

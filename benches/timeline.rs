@@ -96,6 +96,7 @@ fn run(inputs: &Inputs) -> sim::Results {
         baseline: None,
         controls: false,
         stage: None,
+        slices: false,
         timed: Some(&timed),
         cluster: None,
     };

@@ -140,6 +140,14 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
+    /// The days on which prices were read (`YYYY-MM-DD`), earliest and latest; `None` if no route says so.
+    #[must_use]
+    pub fn priced_on(&self) -> Option<(String, String)> {
+        let days = || self.routes.iter().filter_map(|route| route.priced_on);
+        let text = |(year, month, day): (u16, u8, u8)| format!("{year:04}-{month:02}-{day:02}");
+        Some((text(days().min()?), text(days().max()?)))
+    }
+
     /// Routes that a data file names, about which nothing else is known: no price, no window, no
     /// restriction. Good for looking at the data; never for deciding where real data may go.
     #[must_use]

@@ -102,6 +102,7 @@
 //!     baseline: None, // the most accurate single route
 //!     controls: true,
 //!     stage: None,
+//!     slices: false,
 //!     timed: None,
 //!     cluster: None,
 //! };

@@ -31,6 +31,7 @@ mod require;
 mod rollouts;
 mod rows;
 mod sample;
+mod samples;
 mod seen;
 mod shadow;
 mod sheet;
@@ -38,6 +39,7 @@ mod size_canary;
 mod size_eval;
 mod size_shadow;
 mod size_shadow_words;
+mod slices;
 mod summary;
 mod sweep;
 mod sweep_sheet;
@@ -50,12 +52,14 @@ pub use metrics::{METRICS, Metric, Unit};
 pub use require::{Judgement, Measure, Outcome, Requirement};
 pub use rollouts::Rollouts;
 pub use rows::{Known, Mix, Row};
+pub use samples::{Sample, Saving, Story};
 pub use seen::seen;
 pub use shadow::Shadow;
 pub use sheet::{SHEET_FORMATS, Sheet};
 pub use size_canary::size_canary;
 pub use size_eval::size_eval;
 pub use size_shadow::size_shadow;
+pub use slices::{Slice, SliceBy, SliceRow};
 pub use sweep::{
     Dominance, Dominator, Standing, Sweep, SweepOptions, SweepPoint, WorldResults, sweep,
 };
@@ -158,6 +162,14 @@ pub struct Findings {
     pub paired: Vec<Paired>,
     /// One entry per requirement and policy.
     pub requirements: Vec<Judgement>,
+    /// The same comparison for each task and tenant, if the experiment kept them apart.
+    pub slices: Vec<Slice>,
+    /// Some requests with everything that happened to them, if anybody looked.
+    pub samples: Vec<Sample>,
+    /// The volume for which costs are stated: requests a month, if anybody asked.
+    pub volume: Option<f64>,
+    /// The days on which prices of the routes were read (`YYYY-MM-DD`), earliest and latest; `None` if nobody said.
+    pub priced_on: Option<(String, String)>,
     /// The answer, in a sentence or two.
     pub summary: String,
     /// What has to be known to read the numbers.
@@ -257,6 +269,10 @@ pub fn findings(
         rows,
         paired,
         requirements,
+        slices: Vec::new(),
+        samples: Vec::new(),
+        volume: options.volume,
+        priced_on: results.priced_on.clone(),
         summary: String::new(),
         notes,
     };

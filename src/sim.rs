@@ -123,6 +123,8 @@ pub struct Results {
     pub contestants: Vec<Contestant>,
     /// Whose requests were added up together (`user`, `session`, `tenant`), if anybody's were.
     pub cluster: Option<&'static str>,
+    /// The days on which prices were read (`YYYY-MM-DD`), earliest and latest, of the routes that say so.
+    pub priced_on: Option<(String, String)>,
     /// What happened when, if the experiment was in time.
     pub timetable: Option<Timetable>,
     /// Facts about the data that belong beside the numbers (rows filtered out, missing grades, …).
@@ -151,6 +153,8 @@ pub struct Experiment<'a> {
     /// Send requests one after the other through stand-ins, with faults; `None` for tables that answer
     /// at once.
     pub stage: Option<&'a Stage>,
+    /// Also add up the parts of the traffic: each task and each tenant. It changes no tally.
+    pub slices: bool,
     /// Let requests share a clock; `None` for requests that do not meet. It is not used in a staged
     /// experiment.
     pub timed: Option<&'a Timed<'a>>,
@@ -246,6 +250,7 @@ fn run_cut(
         contestants: first.contestants(baselines.len()),
         baselines,
         cluster: world.cluster.map(Unit::name),
+        priced_on: experiment.catalogue.priced_on(),
         timetable: experiment
             .timed()
             .map(|timed| timeline::timetable(timed, &world)),

@@ -155,6 +155,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         baseline: arguments.baseline.as_deref(),
         controls: true,
         stage: stage.as_ref(),
+        slices: false,
         timed: timed.as_ref(),
         // The parser admits only these names.
         cluster: CLUSTER_UNITS

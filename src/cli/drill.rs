@@ -135,6 +135,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         baseline: None,
         controls: true,
         stage: None,
+        slices: false,
         timed: Some(&timed),
         cluster: None,
     };

@@ -33,6 +33,7 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
         baseline: None,
         controls: false,
         stage: None,
+        slices: false,
         timed: None,
         cluster: None,
     };

@@ -280,6 +280,7 @@ fn experiment<'a>(arguments: &'a Arguments, world: &'a World) -> Experiment<'a> 
         baseline: arguments.baseline.as_deref(),
         controls: true,
         stage: None,
+        slices: false,
         timed: None,
         cluster: None,
     }

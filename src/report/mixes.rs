@@ -304,6 +304,7 @@ fn mixed_row(
         shadow: None,
         traces: Vec::new(),
         rollouts: None,
+        saving: None,
         notes: recipe.note.iter().cloned().collect(),
     }
 }

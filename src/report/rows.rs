@@ -6,6 +6,7 @@ use super::notes;
 use super::require::Measure;
 use super::rollouts::Rollouts;
 use super::sample::{Pooling, draws_once};
+use super::samples::Saving;
 use super::shadow::Shadow;
 use crate::sim::{Contestant, Results, Trace};
 use crate::stats::{Estimate, Rule, Tally};
@@ -37,6 +38,8 @@ pub struct Row {
     pub traces: Vec<Trace>,
     /// What became of its candidate, if it lets one in step by step.
     pub rollouts: Option<Rollouts>,
+    /// What it saves against the cheapest mix of single routes that is as accurate, if that is known.
+    pub saving: Option<Saving>,
     /// What to know about this row.
     pub notes: Vec<String>,
 }
@@ -145,6 +148,7 @@ impl Row {
             shadow: None,
             traces: Vec::new(),
             rollouts: None,
+            saving: None,
             notes: vec![format!("not available: {reason}")],
         }
     }
@@ -218,6 +222,7 @@ pub(super) fn row(
         shadow: Shadow::of(contestant, total, pooling, promotion),
         traces: contestant.traces.clone(),
         rollouts: Rollouts::of(contestant, pooling),
+        saving: None,
         notes: notes::of_row(contestant, total, pooling),
     }
 }

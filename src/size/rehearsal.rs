@@ -127,6 +127,7 @@ impl Rehearsal<'_> {
             baseline: None,
             controls: false,
             stage: None,
+            slices: false,
             timed: None,
             cluster: None,
         };

@@ -58,6 +58,7 @@ fn simulate(
         baseline: None,
         controls: false,
         stage,
+        slices: false,
         timed: None,
         cluster: None,
     };

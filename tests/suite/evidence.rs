@@ -38,6 +38,7 @@ fn clustered(
         baseline: Some("always-large"),
         controls: true,
         stage,
+        slices: false,
         timed: None,
         cluster,
     };

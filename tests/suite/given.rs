@@ -127,6 +127,7 @@ pub(crate) fn run_staged(
         baseline: None,
         controls: true,
         stage,
+        slices: false,
         timed: None,
         cluster: None,
     };
@@ -157,6 +158,7 @@ pub(crate) fn run_timed(
         baseline: None,
         controls: false,
         stage: None,
+        slices: false,
         timed: Some(timed),
         cluster: None,
     };

@@ -33,6 +33,7 @@ fn blocks_add_up_to_the_whole_experiment() {
             baseline: None,
             controls: true,
             stage: None,
+            slices: false,
             timed: None,
             cluster: None,
         };

@@ -35,6 +35,7 @@ fn in_time(
         baseline: None,
         controls: true,
         stage: None,
+        slices: false,
         timed: Some(&timed),
         cluster: None,
     };

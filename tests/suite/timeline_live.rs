@@ -169,6 +169,7 @@ fn simulated(catalogue: &Catalogue, workload: &Workload, timeline: &Timeline) ->
         baseline: None,
         controls: false,
         stage: None,
+        slices: false,
         timed: Some(&timed),
         cluster: None,
     };

@@ -347,6 +347,7 @@ fn lesson(baseline: &str) -> Results {
         baseline: Some(baseline),
         controls: true,
         stage: None,
+        slices: false,
         timed: None,
         cluster: None,
     };

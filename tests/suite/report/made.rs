@@ -144,6 +144,7 @@ pub(crate) fn experiment(
             .collect(),
         baselines,
         cluster: None,
+        priced_on: None,
         timetable: None,
         notes: Vec::new(),
     }
