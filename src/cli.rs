@@ -10,6 +10,7 @@ mod drill;
 mod drill_seen;
 mod drill_world;
 mod explain;
+mod gate;
 mod inputs;
 mod numbers;
 mod provenance;
@@ -85,6 +86,8 @@ enum Command {
     /// What happens to the traffic when a provider fails: the same day with and without the incident. Of a
     /// file that ends in .jsonl, a log of stand-ins: what the gateway in front of them did.
     Drill(Box<drill::Arguments>),
+    /// May this change ship? Two policies, or two configurations, on the same requests; the exit code says.
+    Gate(Box<gate::Arguments>),
     /// Say why one request goes where it goes under each policy, step by step.
     Explain(explain::Arguments),
     /// Ask one question through a policy, live, and show every attempt it took.
@@ -127,6 +130,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Command::Check(command) => check::run(&command, &screen),
         Command::Sweep(command) => sweep::run(&command, &arguments, &screen),
         Command::Drill(command) => drill::run(&command, &arguments, &screen),
+        Command::Gate(command) => gate::run(&command, &arguments, &screen),
         Command::Explain(command) => explain::run(&command, &screen),
         #[cfg(feature = "live")]
         Command::Call(command) => call::run(&command, &screen),

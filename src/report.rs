@@ -19,6 +19,9 @@ mod drill_sheet;
 mod drill_summary;
 mod drill_words;
 mod format;
+mod frame;
+mod gate;
+mod gate_sheet;
 mod json;
 mod layout;
 mod manifest;
@@ -47,6 +50,8 @@ mod table;
 
 pub use compare::{Bootstrapped, Paired};
 pub use drill::{Drill, DrillOptions, drill};
+pub use frame::{Cells, Frame, FrameColumn};
+pub use gate::{ChangedKey, Gate, GateOptions, GateResult, GateVerdict};
 pub use manifest::{FileDigest, Manifest, sha256_hex};
 pub use metrics::{METRICS, Metric, Unit};
 pub use require::{Judgement, Measure, Outcome, Requirement};
@@ -382,28 +387,50 @@ pub const RENDERERS: &[Renderer] = &[
     },
 ];
 
-/// The files of a report folder, as relative name and bytes: `findings.json`, `rows.csv`, `report.md`,
-/// `table.txt`, and last `manifest.json`, which holds the digests of the others.
+/// The files of a report folder, as relative name and bytes: `findings.json`, `findings.csv` and (with the
+/// feature `frames`) `findings.parquet`, `table.md`, `table.txt`, then `more`, and last `manifest.json`, which holds the
+/// digests of the others.
 #[must_use]
-pub fn files(findings: &Findings) -> Vec<(String, Vec<u8>)> {
+pub fn files(findings: &Findings, more: Vec<(String, Vec<u8>)>) -> Vec<(String, Vec<u8>)> {
     let mut files = vec![
-        ("findings.json".to_owned(), json::render(findings)),
-        ("rows.csv".to_owned(), csv::render(findings)),
-        ("report.md".to_owned(), markdown::render(findings)),
-        ("table.txt".to_owned(), table::render(findings)),
+        (
+            "findings.json".to_owned(),
+            json::render(findings).into_bytes(),
+        ),
+        (
+            "table.md".to_owned(),
+            markdown::render(findings).into_bytes(),
+        ),
+        ("table.txt".to_owned(), table::render(findings).into_bytes()),
     ];
+    files.extend(frame_files("findings", &csv::frame(findings)));
+    files.extend(more);
+    with_manifest(files, &findings.manifest)
+}
+
+/// A table as `NAME.csv` and, with the feature `frames`, `NAME.parquet`.
+pub(crate) fn frame_files(name: &str, frame: &Frame) -> Vec<(String, Vec<u8>)> {
+    let csv = (format!("{name}.csv"), frame.csv().into_bytes());
+    let parquet = frame.parquet();
+    let parquet = parquet.map(|bytes| (format!("{name}.parquet"), bytes));
+    std::iter::once(csv).chain(parquet).collect()
+}
+
+/// These files in the order of their names, and last `manifest.json`, which holds their digests.
+fn with_manifest(mut files: Vec<(String, Vec<u8>)>, manifest: &Manifest) -> Vec<(String, Vec<u8>)> {
+    files.sort_by(|a, b| a.0.cmp(&b.0));
     let manifest = Manifest {
         outputs: files
             .iter()
-            .map(|(name, text)| FileDigest::of(name, text.as_bytes()))
+            .map(|(name, bytes)| FileDigest::of(name, bytes))
             .collect(),
-        ..findings.manifest.clone()
+        ..manifest.clone()
     };
-    files.push(("manifest.json".to_owned(), json::pretty(&manifest)));
+    files.push((
+        "manifest.json".to_owned(),
+        json::pretty(&manifest).into_bytes(),
+    ));
     files
-        .into_iter()
-        .map(|(name, text)| (name, text.into_bytes()))
-        .collect()
 }
 
 /// The candidate most like `word`, if any is like it: for "did you mean".

@@ -16,6 +16,7 @@ mod replicate;
 mod stage;
 mod tallying;
 mod timeline;
+mod versus;
 
 pub use crate::policy::{AbortRule, Rollout, RolloutEnd, SliceCount};
 pub use blocks::{Blocks, run_in_blocks};
@@ -26,6 +27,7 @@ pub use timeline::{
     BINS_MAX, CHANGES_MAX, Change, Counts, Latencies, Lost, Passage, Reason, RouteBin,
     RoutePassage, Timed, Timetable,
 };
+pub use versus::{Move, Side, Versus, Violation, versus};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

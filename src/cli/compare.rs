@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     /// How the result is printed.
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = PossibleValuesParser::new(RENDERERS.iter().map(|renderer| renderer.name)))]
     format: String,
-    /// Also write all formats and a manifest to this folder.
+    /// Also write the page, all formats and a manifest to this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     /// Something that must hold, such as "accuracy>=0.9" or "cascade.usd_per_1k<=5"; may be repeated.
@@ -184,10 +184,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     };
     let results = match simulate(arguments, &experiment, &mut warnings, screen) {
         Ok(results) => results,
-        Err(exit) => {
-            folder.abandon();
-            return exit;
-        }
+        Err(exit) => return exit,
     };
     if !arguments.quiet {
         screen.complain(&warnings);
@@ -216,8 +213,8 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         }
     };
     let written = match &arguments.report {
-        Some(folder) => provenance::write(folder, &report::files(&findings))
-            .map_err(|error| screen.cannot_write(folder, &error))
+        Some(_) => folder
+            .write(&report::files(&findings, Vec::new()), screen)
             .err(),
         None => None,
     };

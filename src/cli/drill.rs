@@ -11,7 +11,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::screen::Screen;
 use super::{Exit, drill_seen, drill_world, inputs, numbers, provenance, watched};
-use crate::report::{self, Drill, DrillOptions, SHEET_FORMATS};
+use crate::report::{self, DrillOptions, SHEET_FORMATS};
 use crate::router::FaultKind;
 use crate::sim::{self, Experiment, Timed};
 use crate::source::{Diagnostic, Diagnostics};
@@ -69,7 +69,7 @@ pub(super) struct Arguments {
     /// How the result is printed; CSV holds the time lines.
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = PossibleValuesParser::new(SHEET_FORMATS))]
     format: String,
-    /// Also write all formats, the plots and a manifest to this folder.
+    /// Also write the page, all formats and a manifest to this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     /// Draw the time line into this file (SVG); with several policies one file each, with the policy's name.
@@ -105,6 +105,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
             arguments.inputs.routes.as_deref(),
             &arguments.seen,
             &arguments.format,
+            arguments.report.as_deref(),
             command_line,
             screen,
         );
@@ -160,10 +161,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     );
     let results = match ran {
         Ok(results) => results,
-        Err(exit) => {
-            folder.abandon();
-            return exit;
-        }
+        Err(exit) => return exit,
     };
     if !arguments.quiet {
         screen.complain(&warnings);
@@ -178,16 +176,22 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     };
     let drill = report::drill(&results, &world.timeline, &options);
     let manifest = provenance::manifest(&inputs.digests, arguments.inputs.seed, command_line);
-    let written = write(arguments, &drill, &manifest, screen);
-    // The parser admits only names of formats.
-    let Some(text) = drill.sheet().render(&arguments.format, &manifest) else {
-        return Exit::BadInput;
-    };
-    let printed = screen.print(&text);
-    // What was computed was printed all the same.
-    match (printed, written) {
+    let plots = drill.plots();
+    let plotted = plot(arguments, &plots, screen);
+    let plots = plots
+        .into_iter()
+        .map(|(policy, svg)| (format!("plot-{policy}.svg"), svg.into_bytes()));
+    let delivered = provenance::deliver(
+        &drill.sheet(),
+        &arguments.format,
+        &manifest,
+        &folder,
+        plots.collect(),
+        screen,
+    );
+    match (delivered, plotted) {
         (Exit::Fine, Some(failure)) => failure,
-        (printed, _) => printed,
+        (delivered, _) => delivered,
     }
 }
 
@@ -202,7 +206,6 @@ fn strays(arguments: &Arguments, is_log: bool) -> Vec<&'static str> {
             ("--rate", arguments.rate.is_some()),
             ("--hours", arguments.hours.is_some()),
             ("--requests", arguments.requests.is_some()),
-            ("--report", arguments.report.is_some()),
             ("--plot", arguments.plot.is_some()),
         ]
     } else {
@@ -218,31 +221,20 @@ fn strays(arguments: &Arguments, is_log: bool) -> Vec<&'static str> {
         .collect()
 }
 
-/// Writes the report folder and the plots; how that failed, if it did.
-fn write(
-    arguments: &Arguments,
-    drill: &Drill,
-    manifest: &report::Manifest,
-    screen: &Screen,
-) -> Option<Exit> {
-    if let Some(folder) = &arguments.report
-        && let Err(error) = provenance::write(folder, &drill.files(manifest))
-    {
-        return Some(screen.cannot_write(folder, &error));
-    }
+/// Writes the plots that --plot asks for; how that failed, if it did.
+fn plot(arguments: &Arguments, plots: &[(String, String)], screen: &Screen) -> Option<Exit> {
     let path = arguments.plot.as_ref()?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let plots = drill.plots();
     let several = plots.len() > 1;
     let files: Vec<(String, Vec<u8>)> = plots
-        .into_iter()
+        .iter()
         .map(|(policy, svg)| {
             let name = if several {
                 format!("{stem}-{policy}.svg")
             } else {
                 format!("{stem}.svg")
             };
-            (name, svg.into_bytes())
+            (name, svg.clone().into_bytes())
         })
         .collect();
     let folder = path

@@ -62,6 +62,7 @@ pub(super) fn run(
     routes: Option<&Path>,
     options: &Options,
     format: &str,
+    report: Option<&Path>,
     command_line: &[OsString],
     screen: &Screen,
 ) -> Exit {
@@ -91,12 +92,13 @@ pub(super) fn run(
     let (Some(seen), false) = (read, reader.found.has_errors()) else {
         return Exit::BadInput;
     };
+    let folder = match provenance::Folder::prepare(report, screen) {
+        Ok(folder) => folder,
+        Err(exit) => return exit,
+    };
     let sheet = report::seen(&inputs::recorded(log), &seen);
     let manifest = provenance::manifest(&reader.digests, inputs::SEED, command_line);
-    match sheet.render(format, &manifest) {
-        Some(text) => screen.print(&text),
-        None => Exit::BadInput,
-    }
+    provenance::deliver(&sheet, format, &manifest, &folder, Vec::new(), screen)
 }
 
 fn classes(path: &Path, reader: &mut inputs::Reader) -> Option<Classes> {

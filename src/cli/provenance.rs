@@ -1,11 +1,11 @@
 //! What a document says about where it came from: the command line and the inputs' digests.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::screen::Screen;
 use super::{Exit, inputs};
-use crate::report::{FileDigest, Manifest};
+use crate::report::{FileDigest, Manifest, Sheet};
 
 /// The manifest of a document made by this command line.
 pub(super) fn manifest(digests: &[FileDigest], seed: u64, command_line: &[OsString]) -> Manifest {
@@ -64,35 +64,145 @@ fn command(command_line: &[OsString], seed: u64) -> Vec<String> {
     kept
 }
 
-/// A report folder that was made before a run that may take long, so that what stands in its way is said first.
+/// A report folder in the making: its files are written beside their place first, so that what stands there is
+/// always whole. What would keep it from being written is found before a run that may take long.
 #[derive(Debug)]
 pub(super) struct Folder<'a> {
-    path: Option<&'a Path>,
-    was_made: bool,
+    target: Option<&'a Path>,
+    /// Where the files are written first.
+    part: PathBuf,
+    /// Whether `target` has to be kept, because it holds something already.
+    keeps: bool,
 }
 
 impl<'a> Folder<'a> {
-    /// Makes the folder, if one is asked for and there is none.
+    /// Makes room for a report, if one is asked for.
     ///
     /// # Errors
     ///
     /// If that cannot be done; the reason was said.
-    pub(super) fn prepare(path: Option<&'a Path>, screen: &Screen) -> Result<Self, Exit> {
-        let was_made = path.is_some_and(|path| !path.exists());
-        if let Some(path) = path
-            && let Err(error) = std::fs::create_dir_all(path)
-        {
-            return Err(screen.cannot_write(path, &error));
+    pub(super) fn prepare(target: Option<&'a Path>, screen: &Screen) -> Result<Self, Exit> {
+        let Some(path) = target else {
+            return Ok(Self {
+                target,
+                part: PathBuf::new(),
+                keeps: false,
+            });
+        };
+        let keeps = path.exists();
+        let part = if keeps {
+            path.join(format!(".part-{}", std::process::id()))
+        } else {
+            let mut name = std::ffi::OsString::from(".");
+            name.push(path.file_name().unwrap_or_default());
+            name.push(format!(".part-{}", std::process::id()));
+            path.with_file_name(name)
+        };
+        match std::fs::create_dir_all(&part) {
+            Ok(()) => Ok(Self {
+                target,
+                part,
+                keeps,
+            }),
+            Err(error) => Err(screen.cannot_write(path, &error)),
         }
-        Ok(Self { path, was_made })
     }
 
-    /// There will be no report: a folder that was made for it goes again, if it is empty.
-    pub(super) fn abandon(&self) {
-        if let (true, Some(path)) = (self.was_made, self.path) {
-            let _ = std::fs::remove_dir(path);
+    /// Puts these files (name and bytes) into the folder, the last one last: whoever finds it there finds the
+    /// others, too. In a folder that is there already they replace the files that its manifest lists and
+    /// those of the same names; other files stay.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be written; the reason was said.
+    pub(super) fn write(&self, files: &[(String, Vec<u8>)], screen: &Screen) -> Result<(), Exit> {
+        let Some(target) = self.target else {
+            return Ok(());
+        };
+        self.put(target, files)
+            .map_err(|error| screen.cannot_write(target, &error))
+    }
+
+    fn put(&self, target: &Path, files: &[(String, Vec<u8>)]) -> std::io::Result<()> {
+        for (name, bytes) in files {
+            std::fs::write(self.part.join(name), bytes)?;
+        }
+        if !self.keeps {
+            return std::fs::rename(&self.part, target);
+        }
+        if let Some((last, _)) = files.last() {
+            let stale = listed(&target.join(last));
+            // From here on until the new one is in place nobody takes the folder for a whole report.
+            match std::fs::remove_file(target.join(last)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            for name in stale
+                .iter()
+                .filter(|name| files.iter().all(|(new, _)| new != *name))
+            {
+                let _ = std::fs::remove_file(target.join(name));
+            }
+        }
+        for (name, _) in files {
+            std::fs::rename(self.part.join(name), target.join(name))?;
+        }
+        std::fs::remove_dir(&self.part)
+    }
+}
+
+impl Drop for Folder<'_> {
+    /// Where no report came of it, nothing is left.
+    fn drop(&mut self) {
+        if self.target.is_some() {
+            // It is gone if the report was written.
+            let _ = std::fs::remove_dir_all(&self.part);
         }
     }
+}
+
+/// Prints a document and writes its report, with `more` files in it, if one is asked for.
+pub(super) fn deliver(
+    sheet: &Sheet,
+    format: &str,
+    manifest: &Manifest,
+    folder: &Folder<'_>,
+    more: Vec<(String, Vec<u8>)>,
+    screen: &Screen,
+) -> Exit {
+    let written = match folder.target {
+        Some(_) => folder.write(&sheet.files(more, manifest), screen),
+        None => Ok(()),
+    };
+    // The parsers admit only names of formats.
+    let Some(text) = sheet.render(format, manifest) else {
+        return Exit::BadInput;
+    };
+    let printed = screen.print(&text);
+    // What was computed was printed all the same.
+    match (printed, written) {
+        (Exit::Fine, Err(failure)) => failure,
+        (printed, _) => printed,
+    }
+}
+
+/// The files of a report whose manifest stands there, if it can be read: plain names only.
+fn listed(manifest: &Path) -> Vec<String> {
+    let read = std::fs::read(manifest).ok();
+    let read = read.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
+    let outputs = read.as_ref().and_then(|one| one.get("outputs")?.as_array());
+    let names = outputs
+        .into_iter()
+        .flatten()
+        .filter_map(|output| output.get("path")?.as_str());
+    names
+        .filter(|name| {
+            Path::new(name)
+                .file_name()
+                .is_some_and(|plain| plain == *name)
+        })
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Writes these files (name and bytes) to a folder, each whole or not at all.
@@ -165,5 +275,72 @@ mod tests {
                 "--seed=7",
             ]
         );
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn files(names: &[&str]) -> Vec<(String, Vec<u8>)> {
+        let outputs: Vec<String> = names
+            .iter()
+            .map(|name| format!("{{\"path\": \"{name}\"}}"))
+            .collect();
+        let manifest = format!("{{\"outputs\": [{}]}}", outputs.join(", "));
+        let file = |name: &&str| ((*name).to_owned(), name.as_bytes().to_vec());
+        let mut files: Vec<_> = names.iter().map(file).collect();
+        files.push(("manifest.json".to_owned(), manifest.into_bytes()));
+        files
+    }
+
+    #[test]
+    fn a_report_replaces_the_files_of_the_one_before_and_no_others() {
+        let scratch = tempfile::tempdir().unwrap();
+        let screen = Screen::new(Some(false));
+        let target = scratch.path().join("new").join("run");
+        let make = |names: &[&str]| {
+            let folder = Folder::prepare(Some(&target), &screen).unwrap();
+            folder.write(&files(names), &screen).unwrap();
+        };
+        make(&["a.svg", "b.svg"]);
+        assert_eq!(names(&target), ["a.svg", "b.svg", "manifest.json"]);
+        std::fs::write(target.join("mine.txt"), "kept").unwrap();
+        make(&["b.svg", "c.svg"]);
+        assert_eq!(
+            names(&target),
+            ["b.svg", "c.svg", "manifest.json", "mine.txt"]
+        );
+        assert_eq!(names(target.parent().unwrap()), ["run"]);
+    }
+
+    #[test]
+    fn a_manifest_cannot_name_files_elsewhere() {
+        let scratch = tempfile::tempdir().unwrap();
+        let screen = Screen::new(Some(false));
+        let target = scratch.path().join("run");
+        std::fs::create_dir(&target).unwrap();
+        std::fs::write(scratch.path().join("precious"), "kept").unwrap();
+        let manifest = r#"{"outputs": [{"path": "../precious"}, {"path": ".."}, {"path": 3}]}"#;
+        std::fs::write(target.join("manifest.json"), manifest).unwrap();
+        let folder = Folder::prepare(Some(&target), &screen).unwrap();
+        folder.write(&files(&["a"]), &screen).unwrap();
+        assert_eq!(names(scratch.path()), ["precious", "run"]);
+    }
+
+    #[test]
+    fn a_run_that_ends_without_a_report_leaves_nothing_behind() {
+        let scratch = tempfile::tempdir().unwrap();
+        let screen = Screen::new(Some(false));
+        let target = scratch.path().join("run");
+        drop(Folder::prepare(Some(&target), &screen).unwrap());
+        assert!(names(scratch.path()).is_empty());
+        std::fs::create_dir(&target).unwrap();
+        drop(Folder::prepare(Some(&target), &screen).unwrap());
+        assert!(names(&target).is_empty());
     }
 }

@@ -67,6 +67,9 @@ pub(super) struct Arguments {
     /// How the result is printed; `toml` is the policy file alone.
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = PossibleValuesParser::new(SHEET_FORMATS.into_iter().chain([FILE])))]
     format: String,
+    /// Also write the page, all formats and a manifest to this folder.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
 }
 
 /// Hours from 0 to ten years.
@@ -101,16 +104,26 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     let Some(sizing) = sizing else {
         return Exit::BadInput;
     };
-    if arguments.format == FILE {
-        return screen.print(&sizing.stanza);
-    }
+    let folder = match provenance::Folder::prepare(arguments.report.as_deref(), screen) {
+        Ok(folder) => folder,
+        Err(exit) => return exit,
+    };
     timeline::say_unused(reader.has_timeline, "size", screen);
     let manifest = provenance::manifest(&reader.digests, inputs::SEED, command_line);
-    match report::size_canary(&sizing).render(&arguments.format, &manifest) {
-        Some(text) => screen.print(&text),
-        // The parser admits only names of formats.
-        None => Exit::BadInput,
+    let sheet = report::size_canary(&sizing);
+    if arguments.format == FILE {
+        let written = folder.write(&sheet.files(Vec::new(), &manifest), screen);
+        let printed = screen.print(&sizing.stanza);
+        return written.err().unwrap_or(printed);
     }
+    provenance::deliver(
+        &sheet,
+        &arguments.format,
+        &manifest,
+        &folder,
+        Vec::new(),
+        screen,
+    )
 }
 
 /// What clap cannot say: limits over several values.

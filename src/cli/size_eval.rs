@@ -63,6 +63,9 @@ pub(super) struct Arguments {
     /// How the result is printed.
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = PossibleValuesParser::new(SHEET_FORMATS))]
     format: String,
+    /// Also write the page, all formats and a manifest to this folder.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
 }
 
 pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Screen) -> Exit {
@@ -101,13 +104,21 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         return Exit::BadInput;
     };
     screen.complain(&reader.found);
+    let folder = match provenance::Folder::prepare(arguments.report.as_deref(), screen) {
+        Ok(folder) => folder,
+        Err(exit) => return exit,
+    };
     let sheet = report::size_eval(&subject, &sizing);
     timeline::say_unused(reader.has_timeline, "size", screen);
     let manifest = provenance::manifest(&reader.digests, inputs::SEED, command_line);
-    match sheet.render(&arguments.format, &manifest) {
-        Some(text) => screen.print(&text),
-        None => Exit::BadInput,
-    }
+    provenance::deliver(
+        &sheet,
+        &arguments.format,
+        &manifest,
+        &folder,
+        Vec::new(),
+        screen,
+    )
 }
 
 /// The bar that examples are held against; `None`, with the reasons in `reader.found`, if nobody says.

@@ -106,6 +106,9 @@ pub(super) struct Arguments {
     /// How the result is printed.
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = PossibleValuesParser::new(SHEET_FORMATS))]
     format: String,
+    /// Also write the page, all formats and a manifest to this folder.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
 }
 
 fn rule_names() -> Vec<&'static str> {
@@ -158,6 +161,10 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     };
     screen.complain(&found);
     let plan = plan(arguments, &asked.truths, criterion);
+    let folder = match provenance::Folder::prepare(arguments.report.as_deref(), screen) {
+        Ok(folder) => folder,
+        Err(exit) => return exit,
+    };
     let rehearsed = match rehearse(arguments, &asked, &plan, screen) {
         Ok(rehearsed) => rehearsed,
         Err(exit) => return exit,
@@ -169,10 +176,14 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     let sheet = report::size_shadow(&plan, &sizing);
     timeline::say_unused(reader.has_timeline, "size", screen);
     let manifest = provenance::manifest(&reader.digests, arguments.seed, command_line);
-    match sheet.render(&arguments.format, &manifest) {
-        Some(text) => screen.print(&text),
-        None => Exit::BadInput,
-    }
+    provenance::deliver(
+        &sheet,
+        &arguments.format,
+        &manifest,
+        &folder,
+        Vec::new(),
+        screen,
+    )
 }
 
 /// What clap cannot say: limits over several arguments.

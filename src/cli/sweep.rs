@@ -70,7 +70,7 @@ pub(super) struct Arguments {
     /// Draw cost against accuracy into this file (SVG).
     #[arg(long, value_name = "FILE", value_parser = numbers::parse_plot)]
     plot: Option<PathBuf>,
-    /// Also write all formats, the plot and a manifest to this folder.
+    /// Also write the page, all formats and a manifest to this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     /// No progress bar and no remarks.
@@ -93,10 +93,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     };
     let measured = match measure(arguments, &mut bench, &plan, screen) {
         Ok(measured) => measured,
-        Err(exit) => {
-            folder.abandon();
-            return exit;
-        }
+        Err(exit) => return exit,
     };
     if !arguments.quiet {
         screen.complain(&bench.warnings);
@@ -110,31 +107,24 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         }
     };
     let manifest = provenance::manifest(&bench.reader.digests, arguments.seed, command_line);
-    let written = write(arguments, &sweep, &manifest, screen);
-    // The parser admits only names of formats.
-    let Some(text) = sweep.sheet().render(&arguments.format, &manifest) else {
-        return Exit::BadInput;
-    };
-    let printed = screen.print(&text);
-    // What was computed was printed all the same.
-    match (printed, written) {
+    let plotted = plot(arguments, &sweep, screen);
+    let plot = ("plot.svg".to_owned(), sweep.plot().into_bytes());
+    let delivered = provenance::deliver(
+        &sweep.sheet(),
+        &arguments.format,
+        &manifest,
+        &folder,
+        vec![plot],
+        screen,
+    );
+    match (delivered, plotted) {
         (Exit::Fine, Some(failure)) => failure,
-        (printed, _) => printed,
+        (delivered, _) => delivered,
     }
 }
 
-/// Writes the plot and the report folder; how that failed, if it did.
-fn write(
-    arguments: &Arguments,
-    sweep: &Sweep,
-    manifest: &report::Manifest,
-    screen: &Screen,
-) -> Option<Exit> {
-    if let Some(folder) = &arguments.report
-        && let Err(error) = provenance::write(folder, &sweep.files(manifest))
-    {
-        return Some(screen.cannot_write(folder, &error));
-    }
+/// Writes the plot; how that failed, if it did.
+fn plot(arguments: &Arguments, sweep: &Sweep, screen: &Screen) -> Option<Exit> {
     if let Some(path) = &arguments.plot {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let folder = path

@@ -4,27 +4,108 @@
 //! Injection"), and control characters are written as escapes. An unknown number is an empty cell.
 
 use super::format::visible;
+use super::frame::{Cells, Frame};
 use super::{Findings, Rollouts};
 use crate::stats::Estimate;
 
-const HEADER: [&str; 10] = [
-    "policy", "kind", "control", "metric", "value", "low", "high", "level", "n", "method",
-];
-
 pub(super) fn render(findings: &Findings) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    // Writing to memory cannot fail, and every record has the header's length.
-    let mut write = |record: [String; 10]| drop(writer.write_record(record));
-    write(HEADER.map(str::to_owned));
+    frame(findings).csv()
+}
+
+/// One number of the report.
+struct Number {
+    policy: String,
+    kind: String,
+    control: bool,
+    metric: String,
+    estimate: Estimate,
+    task: Option<String>,
+    tenant: Option<String>,
+}
+
+/// Every number of the report in long form: one row each.
+pub(super) fn frame(findings: &Findings) -> Frame {
+    let numbers = numbers(findings);
+    let text = |of: fn(&Number) -> Option<String>| Cells::Text(numbers.iter().map(of).collect());
+    let number = |of: fn(&Estimate) -> Option<f64>| {
+        Cells::Number(numbers.iter().map(|one| of(&one.estimate)).collect())
+    };
+    Frame::new(vec![
+        (
+            "policy",
+            "Name of the policy or control.",
+            text(|one| Some(one.policy.clone())),
+        ),
+        ("kind", "Its kind.", text(|one| Some(one.kind.clone()))),
+        (
+            "control",
+            "Whether it is a control rather than a policy under test.",
+            Cells::Flag(numbers.iter().map(|one| Some(one.control)).collect()),
+        ),
+        (
+            "metric",
+            "What was measured; a difference names the baseline behind its dot.",
+            text(|one| Some(one.metric.clone())),
+        ),
+        (
+            "value",
+            "The estimate: shares from 0 to 1, money in USD; empty if unknown.",
+            number(|estimate| estimate.value),
+        ),
+        (
+            "low",
+            "Lower limit of its interval.",
+            number(|estimate| estimate.low),
+        ),
+        (
+            "high",
+            "Upper limit of its interval.",
+            number(|estimate| estimate.high),
+        ),
+        (
+            "level",
+            "Two-sided confidence level of the interval.",
+            number(|estimate| Some(estimate.level)),
+        ),
+        (
+            "n",
+            "Observations that entered it.",
+            Cells::Count(numbers.iter().map(|one| Some(one.estimate.n)).collect()),
+        ),
+        (
+            "method",
+            "How the interval was made.",
+            text(|one| Some(one.estimate.method.to_owned())),
+        ),
+        (
+            "task",
+            "The task of the slice it is about; empty for all tasks.",
+            text(|one| one.task.clone()),
+        ),
+        (
+            "tenant",
+            "The tenant of the slice it is about; empty for all tenants.",
+            text(|one| one.tenant.clone()),
+        ),
+    ])
+}
+
+fn numbers(findings: &Findings) -> Vec<Number> {
+    let mut numbers = Vec::new();
+    let mut push = |policy: &str, kind: &str, control: bool, metric: &str, estimate: &Estimate| {
+        numbers.push(Number {
+            policy: policy.to_owned(),
+            kind: kind.to_owned(),
+            control,
+            metric: metric.to_owned(),
+            estimate: estimate.clone(),
+            task: None,
+            tenant: None,
+        });
+    };
     for row in &findings.rows {
         let mut line = |metric: &str, estimate: &Estimate| {
-            write(record(
-                &row.policy,
-                &row.kind,
-                row.control,
-                metric,
-                estimate,
-            ));
+            push(&row.policy, &row.kind, row.control, metric, estimate);
         };
         for (metric, estimate) in row.named(&findings.routes) {
             line(&metric, estimate);
@@ -34,6 +115,10 @@ pub(super) fn render(findings: &Findings) -> String {
         }
         if let Some(mix) = &row.mix {
             line("lead_of_policy", &mix.lead);
+        }
+        if let Some(saving) = &row.saving {
+            line("saving_usd_per_1k", &saving.usd_per_1k);
+            line("saving_share", &saving.share);
         }
         if let Some(shadow) = &row.shadow {
             line("shadow_difference", &shadow.difference);
@@ -79,39 +164,41 @@ pub(super) fn render(findings: &Findings) -> String {
         }
         for (metric, estimate) in &lines {
             let metric = format!("{metric}.{}", paired.baseline);
-            write(record(
-                &paired.policy,
-                kind,
-                paired.control,
-                &metric,
-                estimate,
-            ));
+            push(&paired.policy, kind, paired.control, &metric, estimate);
         }
     }
-    // The records were made of strings.
-    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
-}
-
-fn record(
-    policy: &str,
-    kind: &str,
-    control: bool,
-    metric: &str,
-    estimate: &Estimate,
-) -> [String; 10] {
-    let number = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
-    [
-        guarded(policy),
-        guarded(kind),
-        control.to_string(),
-        guarded(metric),
-        number(estimate.value),
-        number(estimate.low),
-        number(estimate.high),
-        estimate.level.to_string(),
-        estimate.n.to_string(),
-        estimate.method.to_owned(),
-    ]
+    for slice in &findings.slices {
+        for row in &slice.rows {
+            let kind = findings
+                .row(&row.policy)
+                .map_or("", |row| row.kind.as_str());
+            let difference = findings
+                .baseline
+                .as_ref()
+                .zip(row.accuracy_difference.as_ref());
+            let difference = difference
+                .map(|(baseline, estimate)| (format!("accuracy_difference.{baseline}"), estimate));
+            let lines = [
+                ("accuracy".to_owned(), &row.accuracy),
+                ("usd_per_1k".to_owned(), &row.usd_per_1k),
+            ];
+            numbers.extend(
+                lines
+                    .into_iter()
+                    .chain(difference)
+                    .map(|(metric, estimate)| Number {
+                        policy: row.policy.clone(),
+                        kind: kind.to_owned(),
+                        control: row.control,
+                        metric,
+                        estimate: estimate.clone(),
+                        task: slice.task.clone(),
+                        tenant: slice.tenant.clone(),
+                    }),
+            );
+        }
+    }
+    numbers
 }
 
 /// Text that no spreadsheet computes.

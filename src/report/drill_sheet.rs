@@ -1,6 +1,5 @@
 //! A drill as a document: its tables, and the files of a report folder.
 
-use super::Manifest;
 use super::drill::{Day, Drill, DrillRow, Form, HARMS, MEASURES};
 use super::drill_incidents::Recovery;
 use super::drill_words::{clock, effect, kind, length};
@@ -53,22 +52,6 @@ impl Drill {
             facts: self.facts(),
             records: self.records(),
         }
-    }
-
-    /// The files of a report folder, as relative name and bytes: `drill.json`, `bins.csv`, `report.md`,
-    /// `table.txt`, one `plot-<policy>.svg` for each policy, and last `manifest.json`, which holds the
-    /// digests of the others.
-    #[must_use]
-    pub fn files(&self, manifest: &Manifest) -> Vec<(String, Vec<u8>)> {
-        let written = [
-            ("drill.json", "json"),
-            ("bins.csv", "csv"),
-            ("report.md", "markdown"),
-            ("table.txt", "table"),
-        ];
-        let plots = self.plots().into_iter();
-        let plots = plots.map(|(policy, svg)| (format!("plot-{policy}.svg"), svg));
-        self.sheet().folder(&written, plots.collect(), manifest)
     }
 
     /// From the beginning to the last arrival of the first replicate.

@@ -6,9 +6,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Manifest;
 use super::format::visible;
+use super::frame::Frame;
 use super::layout::{Block, Line, columns};
-use super::{FileDigest, Manifest};
 use super::{json as shape, markdown, table};
 
 /// Names of the formats a sheet can be written in.
@@ -98,37 +99,38 @@ impl Sheet {
                     .as_ref()
                     .map_or_else(String::new, SheetFile::fenced)
             }
-            "csv" => self.csv(),
+            "csv" => Frame::of_records(&self.records).csv(),
             "json" => self.json(manifest),
             _ => return None,
         })
     }
 
-    /// The files of a report folder, as relative name and bytes: the document in each of `written` (name and
-    /// format), then `more` as it is, and last `manifest.json`, which holds the digests of the others.
-    pub(super) fn folder(
+    /// The files of a report folder, as relative name and bytes: `findings.json`, `findings.csv` and (with the
+    /// feature `frames`) `findings.parquet`, `table.md`, `table.txt`, then `more`, and last `manifest.json`,
+    /// which holds the digests of the others.
+    #[must_use]
+    pub fn files(
         &self,
-        written: &[(&str, &str)],
-        more: Vec<(String, String)>,
+        more: Vec<(String, Vec<u8>)>,
         manifest: &Manifest,
     ) -> Vec<(String, Vec<u8>)> {
-        let mut files: Vec<(String, String)> = written
-            .iter()
-            .filter_map(|(name, format)| Some(((*name).to_owned(), self.render(format, manifest)?)))
-            .collect();
-        files.extend(more);
-        let manifest = Manifest {
-            outputs: files
-                .iter()
-                .map(|(name, text)| FileDigest::of(name, text.as_bytes()))
-                .collect(),
-            ..manifest.clone()
-        };
-        files.push(("manifest.json".to_owned(), shape::pretty(&manifest)));
-        files
+        let written = [
+            ("findings.json", "json"),
+            ("table.md", "markdown"),
+            ("table.txt", "table"),
+        ];
+        let mut files: Vec<(String, Vec<u8>)> = written
             .into_iter()
-            .map(|(name, text)| (name, text.into_bytes()))
-            .collect()
+            .filter_map(|(name, format)| {
+                Some((name.to_owned(), self.render(format, manifest)?.into_bytes()))
+            })
+            .collect();
+        files.extend(super::frame_files(
+            "findings",
+            &Frame::of_records(&self.records),
+        ));
+        files.extend(more);
+        super::with_manifest(files, manifest)
     }
 
     fn json(&self, manifest: &Manifest) -> String {
@@ -147,27 +149,6 @@ impl Sheet {
         object.insert("summary".to_owned(), json!(self.summary));
         object.insert("notes".to_owned(), json!(self.notes));
         shape::pretty(&Value::Object(object))
-    }
-
-    /// RFC 4180, with a header; an unknown number is an empty field.
-    fn csv(&self) -> String {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        let keys: Vec<&String> = self
-            .records
-            .first()
-            .map(|r| r.keys().collect())
-            .unwrap_or_default();
-        // Writing to memory does not fail.
-        let _ = writer.write_record(&keys);
-        for record in &self.records {
-            let fields = keys.iter().map(|key| match record.get(*key) {
-                None | Some(Value::Null) => String::new(),
-                Some(Value::String(text)) => super::csv::guarded(text),
-                Some(other) => other.to_string(),
-            });
-            let _ = writer.write_record(fields);
-        }
-        String::from_utf8_lossy(&writer.into_inner().unwrap_or_default()).into_owned()
     }
 }
 

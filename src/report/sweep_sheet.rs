@@ -6,7 +6,6 @@ use super::compare::Paired;
 use super::format::{
     UNKNOWN, decimal, margin_points, percent_digits, points, share, usd, usd_value, whole,
 };
-use super::manifest::Manifest;
 use super::sheet::{Sheet, block};
 use super::sweep::{Standing, Sweep, SweepPoint};
 use crate::stats::{Estimate, Limits, NonInferiority};
@@ -42,20 +41,6 @@ impl Sweep {
             facts: self.facts(),
             records: self.records(),
         }
-    }
-
-    /// The files of a report folder, as relative name and bytes: `sweep.json`, `points.csv`, `report.md`,
-    /// `table.txt`, `plot.svg`, and last `manifest.json`, which holds the digests of the others.
-    #[must_use]
-    pub fn files(&self, manifest: &Manifest) -> Vec<(String, Vec<u8>)> {
-        let written = [
-            ("sweep.json", "json"),
-            ("points.csv", "csv"),
-            ("report.md", "markdown"),
-            ("table.txt", "table"),
-        ];
-        let plot = ("plot.svg".to_owned(), self.plot());
-        self.sheet().folder(&written, vec![plot], manifest)
     }
 
     /// What was run, in one line.

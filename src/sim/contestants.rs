@@ -129,6 +129,16 @@ impl Field {
         self.0.iter().map(|entrant| &entrant.runner)
     }
 
+    /// Everybody's names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|entrant| entrant.name.as_str())
+    }
+
+    /// How one of them decides.
+    pub(super) fn runner(&self, index: usize) -> &Runner {
+        &self.0[index].runner
+    }
+
     pub(super) fn runners_mut(&mut self) -> impl Iterator<Item = &mut Runner> {
         self.0.iter_mut().map(|entrant| &mut entrant.runner)
     }

@@ -37,7 +37,7 @@ pub(super) struct World<'a> {
 }
 
 impl World<'_> {
-    fn requirement(&self, tenant: u16, class: u16) -> Requirement {
+    pub(super) fn requirement(&self, tenant: u16, class: u16) -> Requirement {
         let tenants = self.requirements.len() / self.classes;
         let row = if tenant == NO_NAME {
             tenants - 1

@@ -61,6 +61,11 @@ impl Column {
         &mut self.outcomes
     }
 
+    /// The outcomes, if it does not hold plain ones.
+    pub(super) fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
     /// Brings outcomes that turned out plain into the shape in which they are paired fast.
     pub(super) fn settle(&mut self) {
         let (groups, rest) = self.outcomes.as_chunks::<LANES>();

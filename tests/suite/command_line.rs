@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+use crate::given::report_names;
 use crate::program::{Ran, command, run, run_in};
 
 const SUPPORT: &str = "workloads/support.toml";
@@ -93,7 +94,7 @@ fn a_report_folder_that_cannot_be_made_is_said_before_the_run_and_ends_with_1() 
 fn a_report_that_cannot_be_written_in_the_end_still_prints_its_result() {
     let folder = tempfile::tempdir().unwrap();
     // A folder stands where a file should go.
-    fs::create_dir_all(folder.path().join("rows.csv/x")).unwrap();
+    fs::create_dir_all(folder.path().join("findings.csv/x")).unwrap();
     let ran = compare(&["--report", folder.path().to_str().unwrap()]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stdout.contains("always-large"));
@@ -343,8 +344,8 @@ fn each_format_prints_what_the_report_folder_holds() {
     let path = folder.path().join("a/b");
     for (format, file) in [
         ("table", "table.txt"),
-        ("markdown", "report.md"),
-        ("csv", "rows.csv"),
+        ("markdown", "table.md"),
+        ("csv", "findings.csv"),
         ("json", "findings.json"),
     ] {
         let printed = compare(&["--format", format, "--report", path.to_str().unwrap()]).fine();
@@ -356,7 +357,10 @@ fn each_format_prints_what_the_report_folder_holds() {
         assert!(printed.contains("always-medium"));
     }
     assert_eq!(compare(&[]).fine(), compare(&["--format=table"]).fine());
-    assert_eq!(fs::read_dir(&path).unwrap().count(), 5);
+    assert_eq!(
+        fs::read_dir(&path).unwrap().count(),
+        report_names(&[]).len()
+    );
 }
 
 #[test]

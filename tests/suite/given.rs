@@ -35,6 +35,23 @@ pub(crate) fn reference(path: &str) -> Option<serde_json::Value> {
     Some(serde_json::from_slice(&shared(path)?).expect("reference files are JSON"))
 }
 
+/// The names of a report folder's files, sorted: what every report has, and what this one has beside it.
+pub(crate) fn report_names(own: &[&str]) -> Vec<String> {
+    let mut names = vec![
+        "findings.csv",
+        "findings.json",
+        "manifest.json",
+        "table.md",
+        "table.txt",
+    ];
+    names.extend(own);
+    if cfg!(feature = "frames") {
+        names.push("findings.parquet");
+    }
+    names.sort_unstable();
+    names.into_iter().map(str::to_owned).collect()
+}
+
 /// A committed JSON file of reference values.
 pub(crate) fn fixture(name: &str) -> serde_json::Value {
     let text = std::fs::read(project("tests/fixtures").join(name)).unwrap();
