@@ -64,7 +64,7 @@ pub use sheet::{SHEET_FORMATS, Sheet};
 pub use size_canary::size_canary;
 pub use size_eval::size_eval;
 pub use size_shadow::size_shadow;
-pub use slices::{Slice, SliceBy, SliceRow};
+pub use slices::{SLICE_PAIRS_LEAST, Slice, SliceBy, SliceRow};
 pub use sweep::{
     Dominance, Dominator, Standing, Sweep, SweepOptions, SweepPoint, WorldResults, sweep,
 };
@@ -243,6 +243,7 @@ pub fn findings(
     let (paired, family) = baseline.map_or((Vec::new(), 0), |chosen| {
         compare::paired(results, chosen, &pooling, &test)
     });
+    let slices = slices::slices(results, baseline, &pooling, &test);
     let requests_total = if results.shared_rows {
         results.requests
     } else {
@@ -255,6 +256,7 @@ pub fn findings(
     notes.extend(notes::of_family(family, alpha));
     notes.extend(notes::of_clusters(results.cluster, &paired));
     notes.extend(notes::of_shadows(&rows, &pooling));
+    notes.extend(slices::note(&slices, results.cluster));
     let mut findings = Findings {
         manifest,
         workload: Workload {
@@ -274,7 +276,7 @@ pub fn findings(
         rows,
         paired,
         requirements,
-        slices: Vec::new(),
+        slices,
         samples: Vec::new(),
         volume: options.volume,
         priced_on: results.priced_on.clone(),

@@ -13,6 +13,7 @@ mod explain;
 mod lab;
 mod plain;
 mod replicate;
+mod segments;
 mod stage;
 mod tallying;
 mod timeline;
@@ -22,6 +23,7 @@ pub use crate::policy::{AbortRule, Rollout, RolloutEnd, SliceCount};
 pub use blocks::{Blocks, run_in_blocks};
 pub use clusters::CLUSTER_SUMS_MAX;
 pub use explain::{Explanation, explain};
+pub use segments::{SEGMENT_SUMS_MAX, SEGMENTS_MAX, Segment, SegmentSums};
 pub use stage::{Fidelity, Stage, Trace};
 pub use timeline::{
     BINS_MAX, CHANGES_MAX, Change, Counts, Latencies, Lost, Passage, Reason, RouteBin,
@@ -45,6 +47,7 @@ use crate::workload::Workload;
 use clusters::Clusters;
 use contestants::Field;
 use episode::World;
+use segments::Gathered;
 
 /// Requests of one chunk.
 pub const CHUNK: u64 = 65_536;
@@ -125,6 +128,8 @@ pub struct Results {
     pub contestants: Vec<Contestant>,
     /// Whose requests were added up together (`user`, `session`, `tenant`), if anybody's were.
     pub cluster: Option<&'static str>,
+    /// Each task of each tenant, by task, then by tenant, if the experiment asked for them.
+    pub segments: Vec<Segment>,
     /// The days on which prices were read (`YYYY-MM-DD`), earliest and latest, of the routes that say so.
     pub priced_on: Option<(String, String)>,
     /// What happened when, if the experiment was in time.
@@ -252,6 +257,7 @@ fn run_cut(
         contestants: first.contestants(baselines.len()),
         baselines,
         cluster: world.cluster.map(Unit::name),
+        segments: Vec::new(),
         priced_on: experiment.catalogue.priced_on(),
         timetable: experiment
             .timed()
@@ -273,6 +279,7 @@ fn run_cut(
     }
     let mut cut = Blocks::new(results.contestants.len());
     let mut clusters: Option<Clusters> = None;
+    let mut segments = Gathered::default();
     let runner = replicate::Runner {
         experiment,
         world: &world,
@@ -308,8 +315,11 @@ fn run_cut(
             return Err(Stopped::Interrupted);
         }
         for ran in ran {
-            let sums = ran?.into_results(&mut results, &mut cut);
-            if let Some(own) = sums {
+            let (own_clusters, own_segments) = ran?.into_results(&mut results, &mut cut);
+            if let Some(own) = own_segments {
+                segments.push(own);
+            }
+            if let Some(own) = own_clusters {
                 if results.shared_rows {
                     clusters = Some(match clusters.take() {
                         Some(before) => before.merge(own),
@@ -324,6 +334,12 @@ fn run_cut(
     }
     if let Some(clusters) = clusters {
         keep(&clusters, &mut results)?;
+    }
+    let shape = (results.contestants.len(), results.baselines.len());
+    let workload = experiment.workload;
+    match segments.finish((&workload.tasks, &workload.tenants), shape) {
+        Ok(segments) => results.segments = segments,
+        Err(why) => results.notes.push(why),
     }
     Ok((results, cut))
 }
@@ -569,6 +585,7 @@ fn prepare<'a>(
         key: mix64(experiment.seed),
         prices: catalogue.routes.iter().map(|route| route.price).collect(),
         cluster: experiment.cluster.filter(|unit| *unit != Unit::Request),
+        segments: experiment.slices,
     })
 }
 

@@ -87,7 +87,7 @@ pub use stream_test::{
     OperatingCharacteristics, StreamStep, StreamSteps, StreamTest, Verdict, n_until_h1,
     operating_characteristics,
 };
-pub use tally::{PairTally, Tally, Unserved};
+pub use tally::{PairTally, SegmentTally, Tally, Unserved};
 pub use type_one::{WorstCase, type_one_error, type_one_error_max};
 pub use unconditional::{
     UNCONDITIONAL_PAIRS_MAX, UnconditionalCutoff, unconditional_cutoff, unconditional_cutoff_over,

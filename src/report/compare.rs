@@ -91,8 +91,8 @@ const SCORE: f64 = 1e6;
 /// The baseline: its place in the contestants, and among those the others were paired with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Baseline {
-    contestant: usize,
-    pairing: usize,
+    pub(super) contestant: usize,
+    pub(super) pairing: usize,
 }
 
 impl Baseline {
@@ -190,12 +190,23 @@ pub(super) fn baseline(
     Ok((best.map(|(baseline, ..)| baseline), note))
 }
 
+/// What a comparison looks at, of all requests or of a part of them.
+pub(super) struct Against<'r> {
+    /// Against the baseline, by replicate.
+    pub(super) replicates: &'r [PairTally],
+    /// The requests, over all replicates.
+    pub(super) pooled: u64,
+    /// Differences by cluster, if anybody added them up.
+    pub(super) clusters: Option<&'r [ClusterPair]>,
+    /// Whether a contestant or the baseline draws once for many requests.
+    pub(super) draws_once: bool,
+}
+
 /// One contestant's comparison before it is known who else is tested.
-struct Draft<'r> {
-    contestant: &'r Contestant,
-    total: PairTally,
+pub(super) struct Draft {
+    pub(super) total: PairTally,
     pooled: u64,
-    accuracy: Estimate,
+    pub(super) accuracy: Estimate,
     usd_per_1k: Estimate,
     clusters: Option<u64>,
     bootstrap: Option<Bootstrapped>,
@@ -205,7 +216,7 @@ struct Draft<'r> {
     /// Decided on the requests graded for both.
     decided: NonInferiority,
     /// The same, upheld whatever the others would have shown.
-    verdict: NonInferiority,
+    pub(super) verdict: NonInferiority,
     /// p-values that go with `decided` and with `verdict`.
     tails: Option<(Tails, Tails)>,
 }
@@ -218,21 +229,33 @@ pub(super) fn paired(
     test: &Test,
 ) -> (Vec<Paired>, u64) {
     let reference = &results.contestants[baseline.contestant];
-    let drafts: Vec<Draft<'_>> = results
+    let drafts: Vec<(&Contestant, Draft)> = results
         .contestants
         .iter()
         .enumerate()
         .filter(|&(index, _)| index != baseline.contestant)
-        .map(|(_, contestant)| draft(contestant, reference, baseline.pairing, pooling, test))
+        .map(|(_, contestant)| {
+            let against = Against {
+                replicates: contestant
+                    .pairs
+                    .get(baseline.pairing)
+                    .map_or(&[], Vec::as_slice),
+                pooled: Tally::total(&contestant.tallies).requests,
+                clusters: contestant.clusters.get(baseline.pairing).map(Vec::as_slice),
+                draws_once: draws_once(contestant) || draws_once(reference),
+            };
+            (contestant, Draft::of(&against, pooling, test))
+        })
         .collect();
     // Controls stand beside the policies to be looked at, not to be chosen from.
-    let tested = |draft: &&Draft<'_>| !draft.contestant.control && draft.tails.is_some();
+    let tested =
+        |(contestant, draft): &&(&Contestant, Draft)| !contestant.control && draft.tails.is_some();
     let family = drafts.iter().filter(tested).count();
     let adjusted = |of: fn(&(Tails, Tails)) -> Tails| {
         let tails: Vec<Tails> = drafts
             .iter()
             .filter(tested)
-            .filter_map(|draft| draft.tails.as_ref().map(of))
+            .filter_map(|(_, draft)| draft.tails.as_ref().map(of))
             .collect();
         holm_tails(&tails)
     };
@@ -242,12 +265,19 @@ pub(super) fn paired(
     );
     let paired = drafts
         .iter()
-        .map(|draft| {
-            let (known, all) = match tested(&draft) {
+        .map(|one| {
+            let (known, all) = match tested(&one) {
                 true => (on_known.next(), on_all.next()),
                 false => (None, None),
             };
-            draft.finish(reference, pooling, test, family, known.zip(all))
+            let (contestant, draft) = one;
+            draft.finish(
+                (contestant, reference),
+                pooling,
+                test,
+                family,
+                known.zip(all),
+            )
         })
         .collect();
     (paired, family as u64)
@@ -270,110 +300,105 @@ fn holm_tails(tails: &[Tails]) -> Vec<Tails> {
         .collect()
 }
 
-fn draft<'r>(
-    contestant: &'r Contestant,
-    reference: &Contestant,
-    pairing: usize,
-    pooling: &Pooling,
-    test: &Test,
-) -> Draft<'r> {
-    let empty = Vec::new();
-    let replicates = contestant.pairs.get(pairing).unwrap_or(&empty);
-    let total = PairTally::total(replicates);
-    let draws_once = draws_once(contestant) || draws_once(reference);
-    let clusters = contestant.clusters.get(pairing).map(Vec::as_slice);
-    let scores = clusters.and_then(|all| cluster_mean(all.iter().map(|one| one.score)));
-    let costs = clusters.and_then(|all| cluster_mean(all.iter().map(|one| one.cost)));
-    // Limits that take clusters for independent.
-    let as_clusters = clusters
-        .zip(scores)
-        .and_then(|(all, mean)| as_pairs(all, mean, &total));
-    let score_rows = clusters.map(|all| score_limits(all, scores, as_clusters, pooling));
-    let cost_rows = clusters.map(|_| {
-        let limits = costs.and_then(|mean| mean.limits(pooling.level));
-        let limits = limits.map(|limits| in_unit(limits, PER_1K));
-        (limits.or(constant_cost(&total)), Estimate::CLUSTER_T)
-    });
-    let estimate = |rows, point: fn(&PairTally) -> Option<Point>| {
-        pooling.estimate_with(&total, replicates, draws_once, rows, point)
-    };
-    let accuracy_difference = estimate(score_rows, accuracy);
-    let usd_per_1k = estimate(cost_rows, cost);
-    let pairs = match accuracy_difference.method {
-        "tango" => Some(table(&total).scaled(pooling.weight())),
-        Estimate::CLUSTER_TANGO => as_clusters,
-        _ => None,
-    };
-    // Replicates that are drawn anew stand for themselves, whatever their clusters.
-    let few = clusters.is_some()
-        && accuracy_difference.method != Estimate::T_REPLICATES
-        && scores.is_none_or(|mean| mean.clusters < CLUSTERS_LEAST);
-    let decided = match pairs {
-        _ if few => NonInferiority::Inconclusive,
-        Some(pairs) => tango_test(pairs, test.margin, pooling.z()),
-        None => from_limits(accuracy_difference.limits(), test.margin),
-    };
-    let pooled = Tally::total(&contestant.tallies).requests;
-    let known = if total.graded >= pooled {
-        1.0
-    } else {
-        total.graded as f64 / pooled as f64
-    };
-    let tails = |known: f64| {
-        if few {
-            return None;
-        }
-        if let Some(pairs) = pairs {
-            return Tails::tango(pairs, test.margin, known);
-        }
-        let (value, limits) = (accuracy_difference.value?, accuracy_difference.limits()?);
-        let freedom = match accuracy_difference.method {
-            Estimate::T_REPLICATES => accuracy_difference.n.checked_sub(1),
-            Estimate::CLUSTER_T => scores?.clusters.checked_sub(1),
+impl Draft {
+    /// The comparison of one contestant with the baseline, without regard to others.
+    pub(super) fn of(against: &Against<'_>, pooling: &Pooling, test: &Test) -> Self {
+        let &Against {
+            replicates,
+            pooled,
+            clusters,
+            draws_once,
+        } = against;
+        let total = PairTally::total(replicates);
+        let scores = clusters.and_then(|all| cluster_mean(all.iter().map(|one| one.score)));
+        let costs = clusters.and_then(|all| cluster_mean(all.iter().map(|one| one.cost)));
+        // Limits that take clusters for independent.
+        let as_clusters = clusters
+            .zip(scores)
+            .and_then(|(all, mean)| as_pairs(all, mean, &total));
+        let score_rows = clusters.map(|all| score_limits(all, scores, as_clusters, pooling));
+        let cost_rows = clusters.map(|_| {
+            let limits = costs.and_then(|mean| mean.limits(pooling.level));
+            let limits = limits.map(|limits| in_unit(limits, PER_1K));
+            (limits.or(constant_cost(&total)), Estimate::CLUSTER_T)
+        });
+        let estimate = |rows, point: fn(&PairTally) -> Option<Point>| {
+            pooling.estimate_with(&total, replicates, draws_once, rows, point)
+        };
+        let accuracy_difference = estimate(score_rows, accuracy);
+        let usd_per_1k = estimate(cost_rows, cost);
+        let pairs = match accuracy_difference.method {
+            "tango" => Some(table(&total).scaled(pooling.weight())),
+            Estimate::CLUSTER_TANGO => as_clusters,
             _ => None,
         };
-        let at = (test.margin, known);
-        match freedom {
-            Some(freedom) => {
-                let critical = student_two_sided(pooling.level, freedom);
-                let tail = |t| student_tail(t, freedom);
-                Tails::of_limits(value, limits, critical, tail, at)
-            }
-            None => Tails::of_limits(value, limits, pooling.z(), normal_tail, at),
-        }
-    };
-    let bootstrap = clusters.zip(test.bootstrap).filter(|_| {
-        // Draws that a whole replicate shares are in no cluster.
-        !draws_once || replicates.len() < 2
-    });
-    Draft {
-        contestant,
-        pooled,
-        verdict: if few {
-            decided
+        // Replicates that are drawn anew stand for themselves, whatever their clusters.
+        let few = clusters.is_some()
+            && accuracy_difference.method != Estimate::T_REPLICATES
+            && scores.is_none_or(|mean| mean.clusters < CLUSTERS_LEAST);
+        let decided = match pairs {
+            _ if few => NonInferiority::Inconclusive,
+            Some(pairs) => tango_test(pairs, test.margin, pooling.z()),
+            None => from_limits(accuracy_difference.limits(), test.margin),
+        };
+        let known = if total.graded >= pooled {
+            1.0
         } else {
-            upheld(decided, accuracy_difference.limits(), known, test.margin)
-        },
-        few,
-        decided,
-        known,
-        tails: tails(1.0).zip(tails(known)),
-        clusters: clusters.map(|_| scores.map_or(0, |mean| mean.clusters)),
-        bootstrap: bootstrap.map(|(clusters, draws)| {
-            Bootstrapped::of(clusters, &draws, pooling, constant_cost(&total))
-        }),
-        accuracy: accuracy_difference,
-        usd_per_1k,
-        total,
+            total.graded as f64 / pooled as f64
+        };
+        let tails = |known: f64| {
+            if few {
+                return None;
+            }
+            if let Some(pairs) = pairs {
+                return Tails::tango(pairs, test.margin, known);
+            }
+            let (value, limits) = (accuracy_difference.value?, accuracy_difference.limits()?);
+            let freedom = match accuracy_difference.method {
+                Estimate::T_REPLICATES => accuracy_difference.n.checked_sub(1),
+                Estimate::CLUSTER_T => scores?.clusters.checked_sub(1),
+                _ => None,
+            };
+            let at = (test.margin, known);
+            match freedom {
+                Some(freedom) => {
+                    let critical = student_two_sided(pooling.level, freedom);
+                    let tail = |t| student_tail(t, freedom);
+                    Tails::of_limits(value, limits, critical, tail, at)
+                }
+                None => Tails::of_limits(value, limits, pooling.z(), normal_tail, at),
+            }
+        };
+        let bootstrap = clusters.zip(test.bootstrap).filter(|_| {
+            // Draws that a whole replicate shares are in no cluster.
+            !draws_once || replicates.len() < 2
+        });
+        Self {
+            pooled,
+            verdict: if few {
+                decided
+            } else {
+                upheld(decided, accuracy_difference.limits(), known, test.margin)
+            },
+            few,
+            decided,
+            known,
+            tails: tails(1.0).zip(tails(known)),
+            clusters: clusters.map(|_| scores.map_or(0, |mean| mean.clusters)),
+            bootstrap: bootstrap.map(|(clusters, draws)| {
+                Bootstrapped::of(clusters, &draws, pooling, constant_cost(&total))
+            }),
+            accuracy: accuracy_difference,
+            usd_per_1k,
+            total,
+        }
     }
-}
 
-impl Draft<'_> {
     /// The comparison, with the p-values that were adjusted for the others: of the requests graded for
     /// both alone, and of all.
     fn finish(
         &self,
-        reference: &Contestant,
+        (contestant, reference): (&Contestant, &Contestant),
         pooling: &Pooling,
         test: &Test,
         family: usize,
@@ -398,8 +423,8 @@ impl Draft<'_> {
         let tests = if several.is_some() { family as u64 } else { 1 };
         Paired {
             baseline: reference.name.clone(),
-            policy: self.contestant.name.clone(),
-            control: self.contestant.control,
+            policy: contestant.name.clone(),
+            control: contestant.control,
             usd_per_1k_difference: self.usd_per_1k.clone(),
             n11: self.total.n11,
             n10: self.total.n10,

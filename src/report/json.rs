@@ -1,6 +1,6 @@
 //! The report as JSON: the stable, versioned form for programs. Unknown numbers are `null`.
 
-use super::{Findings, Outcome, Paired, Rollouts, Row};
+use super::{Findings, Outcome, Paired, Rollouts, Row, Slice};
 use crate::sim::{RolloutEnd, SliceCount};
 use crate::stats::Tails;
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ pub(super) fn render(findings: &Findings) -> String {
         .iter()
         .map(|entry| self::paired(findings, entry))
         .collect();
-    pretty(&json!({
+    let mut document = json!({
         "schema": SCHEMA,
         // Outputs are listed in the manifest file only: this document is one of them.
         "manifest": {
@@ -36,7 +36,36 @@ pub(super) fn render(findings: &Findings) -> String {
         },
         "rows": rows,
         "paired": paired,
-    }))
+    });
+    // What is not there for every run comes only where it is: readers of earlier documents find theirs.
+    if let (Some(object), false) = (document.as_object_mut(), findings.slices.is_empty()) {
+        let slices = findings.slices.iter().map(|one| slice(findings, one));
+        object.insert("slices".to_owned(), slices.collect());
+    }
+    pretty(&document)
+}
+
+fn slice(findings: &Findings, slice: &Slice) -> Value {
+    let rows = slice.rows.iter().map(|row| {
+        json!({
+            "policy": row.policy,
+            "control": row.control,
+            "accuracy": row.accuracy,
+            "usd_per_1k": row.usd_per_1k,
+            "accuracy_difference": row.accuracy_difference,
+            "verdict": row.verdict.map(crate::stats::NonInferiority::word),
+        })
+    });
+    json!({
+        "by": slice.by.name(),
+        "task": slice.task,
+        "tenant": slice.tenant,
+        "requests": slice.requests,
+        "baseline": findings.baseline,
+        "margin": findings.margin,
+        "alpha": findings.alpha,
+        "rows": rows.collect::<Vec<Value>>(),
+    })
 }
 
 fn row(findings: &Findings, row: &Row) -> Value {

@@ -26,12 +26,12 @@ impl Blocks {
         }
     }
 
-    /// One more replicate: for each block the tallies of all contestants.
-    pub(super) fn add<'a>(&mut self, blocks: impl Iterator<Item = &'a [Tally]> + Clone) {
+    /// One more replicate: for each block the sums of all contestants.
+    pub(super) fn add(&mut self, blocks: &[Vec<UnitSums>]) {
         for (contestant, replicates) in self.of.iter_mut().enumerate() {
             let sums = blocks
-                .clone()
-                .filter_map(|tallies| tallies.get(contestant).map(unit));
+                .iter()
+                .filter_map(|sums| sums.get(contestant).copied());
             replicates.push(sums.collect());
         }
     }
@@ -60,13 +60,15 @@ pub fn run_in_blocks(
     super::run_cut(experiment, blocks, warnings, tick, stop)
 }
 
-fn unit(tally: &Tally) -> UnitSums {
-    UnitSums {
+/// What a bootstrap needs of the tallies of a block.
+pub(super) fn units(tallies: &[Tally]) -> Vec<UnitSums> {
+    let unit = |tally: &Tally| UnitSums {
         graded: tally.graded,
         score_sum: tally.score_sum,
         costed: tally.costed,
         cost_sum: tally.cost_sum,
-    }
+    };
+    tallies.iter().map(unit).collect()
 }
 
 /// `requests` in `blocks` runs of nearly equal length.

@@ -4,6 +4,7 @@ use super::clusters::{self, Clusters};
 use super::contestants::{Field, Runner};
 use super::drive::{self, Answering, Outcome, VerifierCounts};
 use super::plain::{Deciding, Plain};
+use super::segments::Segments;
 use super::tallying::{self, Column};
 use crate::catalogue::{Catalogue, Requirement};
 use crate::policy::{Asks, Policy, Rollout, Unit};
@@ -34,6 +35,8 @@ pub(super) struct World<'a> {
     pub(super) prices: Vec<Option<Price>>,
     /// Whose requests are added up together for intervals, if anybody's are.
     pub(super) cluster: Option<Unit>,
+    /// Whether each task of each tenant is added up apart.
+    pub(super) segments: bool,
 }
 
 impl World<'_> {
@@ -114,6 +117,8 @@ pub(super) struct Sums {
     pub(super) pairs: Vec<Vec<PairTally>>,
     /// The pairs by cluster, if asked for.
     pub(super) clusters: Option<Clusters>,
+    /// Tallies and pairs by task and tenant, if asked for.
+    pub(super) segments: Option<Segments>,
 }
 
 impl Sums {
@@ -126,25 +131,44 @@ impl Sums {
             tallies: vec![tally; contestants],
             pairs: vec![vec![PairTally::default(); baselines]; contestants],
             clusters: world.cluster.map(|_| Clusters::new(contestants, baselines)),
+            segments: world
+                .segments
+                .then(|| Segments::new(contestants, baselines)),
         }
     }
 
-    /// Pairs everybody's column with those of the baselines. `ids` says whose requests they are.
-    pub(super) fn add_pairs(
+    /// Pairs everybody's column with those of the baselines. The requests begin with number `first`;
+    /// `batch` draws them, where it matters whose they are.
+    pub(super) fn add_pairs<'b>(
         &mut self,
-        columns: &[Column],
+        columns: &[&Column],
         baselines: &[usize],
-        cluster: Option<Unit>,
-        ids: impl FnOnce(Unit) -> Vec<u64>,
+        (cluster, first): (Option<Unit>, u64),
+        batch: impl FnOnce() -> &'b Batch,
     ) {
         for (b, baseline) in baselines.iter().enumerate() {
             for (mine, pairs) in columns.iter().zip(&mut self.pairs) {
-                tallying::add_pairs(&mut pairs[b], mine, &columns[*baseline]);
+                tallying::add_pairs(&mut pairs[b], mine, columns[*baseline]);
             }
         }
+        if self.clusters.is_some() || self.segments.is_some() {
+            self.add_parts(columns, baselines, (cluster, first), batch());
+        }
+    }
+
+    /// Adds up clusters and segments.
+    fn add_parts(
+        &mut self,
+        columns: &[&Column],
+        baselines: &[usize],
+        (cluster, first): (Option<Unit>, u64),
+        batch: &Batch,
+    ) {
         if let (Some(clusters), Some(unit)) = (&mut self.clusters, cluster) {
-            let columns: Vec<&Column> = columns.iter().collect();
-            clusters.add(&ids(unit), &columns, baselines);
+            clusters.add(&clusters::ids(unit, batch, first), columns, baselines);
+        }
+        if let Some(segments) = &mut self.segments {
+            segments.add(batch, columns, baselines);
         }
     }
 
@@ -162,6 +186,9 @@ impl Sums {
         }
         if let (Some(mine), Some(theirs)) = (self.clusters.take(), other.clusters) {
             self.clusters = Some(mine.merge(theirs));
+        }
+        if let (Some(mine), Some(theirs)) = (self.segments.take(), other.segments) {
+            self.segments = Some(mine.merge(theirs));
         }
         self
     }
@@ -336,7 +363,7 @@ fn run_slice(
         }
         tally.unknown_need += unknown_need;
     }
-    if baselines.is_empty() {
+    if baselines.is_empty() && sums.segments.is_none() {
         return;
     }
     for scratch_runner in &mut scratch.runners {
@@ -348,9 +375,9 @@ fn run_slice(
             tallying::add_pairs(&mut pairs[b], &mine.column, theirs);
         }
     }
-    if let (Some(clusters), Some(unit)) = (&mut sums.clusters, world.cluster) {
+    if sums.clusters.is_some() || sums.segments.is_some() {
         let columns: Vec<&Column> = scratch.runners.iter().map(|one| &one.column).collect();
-        clusters.add(&clusters::ids(unit, batch, first), &columns, baselines);
+        sums.add_parts(&columns, baselines, (world.cluster, first), batch);
     }
 }
 

@@ -9,11 +9,12 @@ use super::blocks::{self, Blocks};
 use super::clusters::Clusters;
 use super::contestants::Field;
 use super::episode::{self, Sums, World};
+use super::segments::Segments;
 use super::stage::Trace;
 use super::timeline::Passage;
 use super::{CHUNK, Experiment, Results, Stopped, stage, timeline};
 use crate::policy::Rollout;
-use crate::stats::Tally;
+use crate::stats::{Tally, UnitSums};
 use crate::timeline::Incident;
 use crate::workload::{Domain, DrawKey};
 
@@ -31,8 +32,8 @@ pub(super) struct Runner<'a> {
 /// What came of a replicate; lists are by contestant.
 pub(super) struct Ran {
     sums: Sums,
-    /// The sums of blocks of requests, where they are kept apart.
-    blocks: Vec<Sums>,
+    /// By block of requests, then by contestant, where they are kept apart.
+    blocks: Vec<Vec<UnitSums>>,
     traces: Vec<Option<Trace>>,
     rollouts: Vec<Option<Rollout>>,
     passages: Vec<Option<Passage>>,
@@ -93,7 +94,7 @@ impl Runner<'_> {
             ran.incidents = played.incidents;
             ran.requests = played.requests;
         } else {
-            (ran.blocks, ran.rollouts) = in_chunks(
+            (ran.sums, ran.blocks, ran.rollouts) = in_chunks(
                 self.world,
                 &field,
                 &self.baselines,
@@ -114,12 +115,15 @@ impl Runner<'_> {
 }
 
 impl Ran {
-    /// Takes it up into the results; what is left are the sums by cluster.
-    pub(super) fn into_results(self, results: &mut Results, cut: &mut Blocks) -> Option<Clusters> {
-        let mut sums = self.sums;
+    /// Takes it up into the results; what is left are the sums by cluster and by segment.
+    pub(super) fn into_results(
+        self,
+        results: &mut Results,
+        cut: &mut Blocks,
+    ) -> (Option<Clusters>, Option<Segments>) {
+        let sums = self.sums;
         if !self.blocks.is_empty() {
-            cut.add(self.blocks.iter().map(|sums| sums.tallies.as_slice()));
-            sums = self.blocks.into_iter().fold(sums, Sums::merge);
+            cut.add(&self.blocks);
         }
         for (contestant, trace) in results.contestants.iter_mut().zip(self.traces) {
             contestant.traces.extend(trace);
@@ -154,12 +158,12 @@ impl Ran {
                 all.push(pair);
             }
         }
-        sums.clusters
+        (sums.clusters, sums.segments)
     }
 }
 
-/// The sums of each block, in order, and by contestant how far the candidate came that it lets in step by
-/// step.
+/// All sums, those of each block in order and by contestant, and by contestant how far the candidate came
+/// that it lets in step by step.
 fn in_chunks(
     world: &World<'_>,
     field: &Field,
@@ -169,7 +173,7 @@ fn in_chunks(
     blocks: u64,
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
-) -> (Vec<Sums>, Vec<Option<Rollout>>) {
+) -> (Sums, Vec<Vec<UnitSums>>, Vec<Option<Rollout>>) {
     let ranges = blocks::ranges(requests, blocks);
     let chunk = |scratch: &mut episode::Scratch, range: &Range<u64>, chunk: u64| {
         let mut sums = Sums::new(world, field.len(), baselines.len());
@@ -186,25 +190,34 @@ fn in_chunks(
     if field.stateful() {
         // What a stateful policy decides depends on all earlier requests: one scratch, in order.
         let mut scratch = episode::Scratch::new(world, field);
-        let mut block = |range| {
-            chunks(range).fold(empty(), |sums, index| {
+        let mut units = Vec::new();
+        let mut all = empty();
+        for range in &ranges {
+            let block = chunks(range).fold(empty(), |sums, index| {
                 sums.merge(chunk(&mut scratch, range, index))
-            })
-        };
-        let sums = ranges.iter().map(&mut block).collect();
-        return (sums, scratch.rollouts());
+            });
+            units.push(blocks::units(&block.tallies));
+            all = all.merge(block);
+        }
+        return (all, units, scratch.rollouts());
     }
-    let sums = ranges
-        .par_iter()
-        .map(|range| {
-            chunks(range)
-                .into_par_iter()
-                .map_init(
-                    || episode::Scratch::new(world, field),
-                    |scratch, index| chunk(scratch, range, index),
-                )
-                .reduce(empty, Sums::merge)
-        })
-        .collect();
-    (sums, Vec::new())
+    let block = |range: &Range<u64>| {
+        let sums = chunks(range)
+            .into_par_iter()
+            .map_init(
+                || episode::Scratch::new(world, field),
+                |scratch, index| chunk(scratch, range, index),
+            )
+            .reduce(empty, Sums::merge);
+        (vec![blocks::units(&sums.tallies)], sums)
+    };
+    let (units, sums) = ranges.par_iter().map(block).reduce(
+        || (Vec::new(), empty()),
+        |(mut units, sums), (more, others)| {
+            // Parts are put together in their order, whoever is ready first.
+            units.extend(more);
+            (units, sums.merge(others))
+        },
+    );
+    (sums, units, Vec::new())
 }

@@ -17,7 +17,6 @@ use rayon::prelude::*;
 
 pub(super) use tracer::Tracer;
 
-use super::clusters;
 use super::contestants::Field;
 use super::episode::{Sums, World};
 use super::tallying::{self, Column};
@@ -198,11 +197,12 @@ pub(super) fn run_field(
             }
             column.settle();
         }
-        sums.add_pairs(&columns, baselines, world.cluster, |unit| {
+        let settled: Vec<&Column> = columns.iter().collect();
+        let (first, drawn) = (done as u64, &mut batch);
+        sums.add_pairs(&settled, baselines, (world.cluster, first), move || {
             // Who sent a request is not in its outcome; drawing it again costs little beside the calls.
-            let first = done as u64;
-            world.workload.fill(key, first, end - done, &mut batch);
-            clusters::ids(unit, &batch, first)
+            world.workload.fill(key, first, end - done, drawn);
+            drawn
         });
         done = end;
     }

@@ -6,7 +6,7 @@
 
 use super::drive::{NO_ROUTE, Outcome, flag};
 use crate::standin::outcome::COST_UNKNOWN;
-use crate::stats::{PairTally, Tally};
+use crate::stats::{PairTally, SegmentTally, Tally};
 use crate::units::Score;
 use crate::units::lanes::{self, LANES, Lanes};
 
@@ -427,6 +427,83 @@ fn add_cells(pair: &mut PairTally, [n00, n01, n10, n11]: [u64; 4]) {
         &mut pair.score_difference_square_sum,
         i128::from(n10 + n01) * ONE * ONE,
     );
+}
+
+/// Adds the outcomes of one contestant on some of a slice's requests: `members` has a bit for each, 64 to a word.
+pub(super) fn add_some(tally: &mut SegmentTally, column: &Column, members: &[Lanes]) {
+    if !column.is_plain {
+        for i in each_of(members) {
+            if let Some(known) = column.at(i) {
+                tally.add(known.score, known.cost);
+            }
+        }
+        return;
+    }
+    let (mut n, mut right) = (0, 0);
+    let (mut cost, mut squares) = (0u64, Squares::default());
+    for ((costs, is_right), mask) in column.cost.iter().zip(&column.right).zip(members) {
+        n += u64::from(mask.count_ones());
+        right += u64::from((mask & is_right).count_ones());
+        for lane in lanes::each(*mask) {
+            cost += costs[lane];
+            squares.add(costs[lane]);
+        }
+    }
+    let score = i128::from(right) * ONE;
+    tally.requests += n;
+    tally.graded += n;
+    grow(&mut tally.score_sum, score);
+    grow(&mut tally.score_square_sum, score * ONE);
+    tally.costed += n;
+    grow(&mut tally.cost_sum, i128::from(cost));
+    grow(&mut tally.cost_square_sum, squares.sum());
+}
+
+/// Pairs the same requests of a contestant and of its baseline.
+pub(super) fn add_some_pairs(
+    pair: &mut PairTally,
+    mine: &Column,
+    theirs: &Column,
+    members: &[Lanes],
+) {
+    if !(mine.is_plain && theirs.is_plain) {
+        // Few slices come here, and each of their requests once.
+        let outcome = |known: Known| {
+            let grade = known.score.map_or(Score::MISSING, Score::from_bits);
+            Outcome::new(known.cost.unwrap_or(COST_UNKNOWN), grade, NO_ROUTE, 0, 0)
+        };
+        for i in each_of(members) {
+            if let (Some(a), Some(b)) = (mine.at(i), theirs.at(i)) {
+                add_outcome_pairs(pair, &[outcome(a)], &[outcome(b)]);
+            }
+        }
+        return;
+    }
+    let mut counts = [0; 4];
+    let (mut costed, mut sum, mut squares) = (0, 0i64, Squares::default());
+    let groups = mine.cost.iter().zip(&theirs.cost);
+    let rights = mine.right.iter().zip(&theirs.right);
+    for (((costs, others), (a, b)), mask) in groups.zip(rights).zip(members) {
+        for (count, lanes) in counts.iter_mut().zip([!a & !b, !a & b, a & !b, a & b]) {
+            *count += u64::from((lanes & mask).count_ones());
+        }
+        costed += u64::from(mask.count_ones());
+        for lane in lanes::each(*mask) {
+            let difference = costs[lane] as i64 - others[lane] as i64;
+            sum += difference;
+            squares.add(difference.unsigned_abs());
+        }
+    }
+    add_cells(pair, counts);
+    pair.costed += costed;
+    grow(&mut pair.cost_difference_sum, i128::from(sum));
+    grow(&mut pair.cost_difference_square_sum, squares.sum());
+}
+
+/// The places of the bits that are set.
+fn each_of(members: &[Lanes]) -> impl Iterator<Item = usize> {
+    let groups = members.iter().enumerate();
+    groups.flat_map(|(group, mask)| lanes::each(*mask).map(move |lane| group * LANES + lane))
 }
 
 #[cfg(test)]

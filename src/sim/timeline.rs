@@ -24,7 +24,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use super::clusters;
 use super::contestants::{Field, Runner};
 use super::episode::{self, Sums, World};
 use super::stage::{Trace, Tracer};
@@ -410,8 +409,9 @@ impl Books<'_> {
             }
             column.settle();
         }
-        let ids = |unit| clusters::ids(unit, &chapter.batch, chapter.first);
+        let columns: Vec<&Column> = self.columns.iter().collect();
+        let whose = (self.world.cluster, chapter.first);
         self.sums
-            .add_pairs(&self.columns, self.baselines, self.world.cluster, ids);
+            .add_pairs(&columns, self.baselines, whose, || &chapter.batch);
     }
 }

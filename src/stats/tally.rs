@@ -101,6 +101,28 @@ pub struct Tally {
     pub m00: u64,
 }
 
+/// What one policy did with a part of the requests, as far as a verdict about it looks: the fields of a
+/// [`Tally`] of the same names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentTally {
+    /// Requests seen.
+    pub requests: u64,
+    /// Requests whose outcome has a grade.
+    pub graded: u64,
+    /// Graded requests whose score is neither 0 nor 1.
+    pub fractional: u64,
+    /// Σ score, in millionths.
+    pub score_sum: i128,
+    /// Σ score².
+    pub score_square_sum: i128,
+    /// Requests whose cost is known.
+    pub costed: u64,
+    /// Σ cost, in 10⁻¹² USD.
+    pub cost_sum: i128,
+    /// Σ cost².
+    pub cost_square_sum: i128,
+}
+
 /// Two policies on the same requests. `first` is the policy, `second` the baseline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairTally {
@@ -208,6 +230,54 @@ impl Tally {
         self.unserved
             .iter()
             .fold(0, |sum, &count| sum.saturating_add(count))
+    }
+}
+
+impl SegmentTally {
+    /// Adds one request: its score in millionths and its cost in 10⁻¹² USD, as far as they are known.
+    pub fn add(&mut self, score: Option<u32>, cost: Option<u64>) {
+        self.requests = self.requests.saturating_add(1);
+        if let Some(score) = score {
+            let score = i128::from(score);
+            self.graded = self.graded.saturating_add(1);
+            self.fractional = self
+                .fractional
+                .saturating_add(u64::from(score != 0 && score != 1_000_000));
+            self.score_sum = self.score_sum.saturating_add(score);
+            self.score_square_sum = self.score_square_sum.saturating_add(score * score);
+        }
+        if let Some(cost) = cost {
+            // As everywhere: one request never costs 9 million dollars, so clip at 2⁶³ before squaring.
+            let clipped = i128::from(cost.min(i64::MAX as u64));
+            self.costed = self.costed.saturating_add(1);
+            self.cost_sum = self.cost_sum.saturating_add(i128::from(cost));
+            self.cost_square_sum = self.cost_square_sum.saturating_add(clipped * clipped);
+        }
+    }
+
+    /// Adds `other`'s requests to these; the order of merging does not matter (see [`Tally::merge`]).
+    pub fn merge(&mut self, other: &Self) {
+        add_fields!(self, other, SegmentTally {
+            requests, graded, fractional, score_sum, score_square_sum,
+            costed, cost_sum, cost_square_sum,
+        } apart from {});
+    }
+
+    /// A tally with these fields. What a segment does not count is zero in it, which says nothing: read
+    /// accuracy and cost from it, and nothing else.
+    #[must_use]
+    pub fn to_tally(&self) -> Tally {
+        Tally {
+            requests: self.requests,
+            graded: self.graded,
+            fractional: self.fractional,
+            score_sum: self.score_sum,
+            score_square_sum: self.score_square_sum,
+            costed: self.costed,
+            cost_sum: self.cost_sum,
+            cost_square_sum: self.cost_square_sum,
+            ..Tally::default()
+        }
     }
 }
 

@@ -116,6 +116,42 @@ pub(crate) fn workload(path: &str) -> Workload {
     workload_of(path, &file(path).text)
 }
 
+/// An experiment with all policies and the controls, in a batch.
+pub(crate) fn experiment<'a>(
+    catalogue: &'a Catalogue,
+    workload: &'a Workload,
+    policies: &'a [PolicyFile],
+    requests: u64,
+) -> Experiment<'a> {
+    Experiment {
+        catalogue,
+        workload,
+        policies,
+        seed: 2026,
+        requests,
+        replicates: 1,
+        baseline: None,
+        controls: true,
+        stage: None,
+        slices: false,
+        timed: None,
+        cluster: None,
+    }
+}
+
+/// Runs an experiment that fits together, on so many threads.
+pub(crate) fn run_on(experiment: &Experiment<'_>, threads: usize) -> Results {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    let ran = pool.build().unwrap().install(|| {
+        let stop = AtomicBool::new(false);
+        sim::run(experiment, &mut Diagnostics::default(), &|_| {}, &stop)
+    });
+    match ran {
+        Ok(results) => results,
+        Err(stopped) => panic!("{stopped:?}"),
+    }
+}
+
 /// Runs all policies, with controls, on the first `requests` requests.
 pub(crate) fn run(
     catalogue: &Catalogue,
@@ -135,18 +171,8 @@ pub(crate) fn run_staged(
     stage: Option<&Stage>,
 ) -> Results {
     let experiment = Experiment {
-        catalogue,
-        workload,
-        policies,
-        seed: 2026,
-        requests,
-        replicates: 1,
-        baseline: None,
-        controls: true,
         stage,
-        slices: false,
-        timed: None,
-        cluster: None,
+        ..experiment(catalogue, workload, policies, requests)
     };
     let mut warnings = Diagnostics::default();
     match sim::run(&experiment, &mut warnings, &|_| {}, &AtomicBool::new(false)) {

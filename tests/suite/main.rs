@@ -33,6 +33,7 @@ mod router_reference;
 mod router_scenarios;
 mod router_world;
 mod seen;
+mod segments;
 #[cfg(feature = "live")]
 mod serve_command;
 #[cfg(feature = "live")]

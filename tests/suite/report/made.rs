@@ -118,6 +118,7 @@ pub(crate) fn experiment(
             .map_or(0, |(_, _, all)| all.len() as u64),
         replicates: 1,
         shared_rows: false,
+        segments: Vec::new(),
         contestants: contestants
             .iter()
             .map(|(name, kind, all)| Contestant {
