@@ -137,6 +137,8 @@ pub struct Catalogue {
     pub limits: Limits,
     /// Whether the routes were taken from a data file because no catalogue was given.
     pub made_up: bool,
+    /// Where each rule about requests stands: by `default`, `tenant.NAME` and `data_class.NAME`.
+    pub rules: BTreeMap<String, Location>,
 }
 
 impl Catalogue {
@@ -183,6 +185,7 @@ impl Catalogue {
             data_classes: BTreeMap::new(),
             router: RouterConfig::default(),
             limits: Limits::default(),
+            rules: BTreeMap::new(),
             made_up: true,
         }
         .with_router_routes()
@@ -218,6 +221,20 @@ impl Catalogue {
             None => Some(tenant),
             Some(name) => self.data_classes.get(name).map(|class| tenant.and(*class)),
         }
+    }
+
+    /// Where the rules stand that make up [`Catalogue::requirement`]: the tenant's, or the default's, then the data
+    /// class's.
+    pub fn rules_of(
+        &self,
+        tenant: Option<&str>,
+        data_class: Option<&str>,
+    ) -> impl Iterator<Item = &Location> {
+        let tenant = tenant.filter(|name| self.tenants.contains_key(*name));
+        let first = tenant.map_or_else(|| "default".to_owned(), |name| format!("tenant.{name}"));
+        let second = data_class.map(|name| format!("data_class.{name}"));
+        let keys = std::iter::once(first).chain(second);
+        keys.filter_map(|key| self.rules.get(&key))
     }
 
     /// What `route` can take.

@@ -10,6 +10,7 @@ mod drill;
 mod drill_seen;
 mod drill_world;
 mod explain;
+mod explain_log;
 mod gate;
 mod inputs;
 mod numbers;

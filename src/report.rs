@@ -50,6 +50,7 @@ mod table;
 
 pub use compare::{Bootstrapped, Paired};
 pub use drill::{Drill, DrillOptions, drill};
+pub use format::visible;
 pub use frame::{Cells, Frame, FrameColumn};
 pub use gate::{ChangedKey, Gate, GateOptions, GateResult, GateVerdict};
 pub use manifest::{FileDigest, Manifest, sha256_hex};

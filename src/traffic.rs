@@ -7,6 +7,7 @@
 //! Its JSON has a fixed order of fields and names its schema, so that whoever reads a log can tell
 //! what they have before them.
 
+pub mod attempts;
 pub mod seen;
 
 use serde::{Deserialize, Serialize};

@@ -74,6 +74,7 @@ pub fn parse_partly(
         data_classes,
         router: Default::default(),
         limits: Default::default(),
+        rules: reader.rules,
         made_up: false,
     };
     super::settings::read(router.as_ref(), &mut catalogue);
@@ -92,6 +93,7 @@ struct Reader {
     routes: Vec<Route>,
     providers: Vec<Provider>,
     regions: Vec<String>,
+    rules: BTreeMap<String, Location>,
 }
 
 impl Reader {
@@ -278,7 +280,10 @@ impl Reader {
         BTreeMap<String, Requirement>,
     ) {
         let default = match table.get("default") {
-            Some(value) => self.requirement(&value),
+            Some(value) => {
+                self.rules.insert("default".to_owned(), value.location());
+                self.requirement(&value)
+            }
             None => {
                 table.context().report(
                     Diagnostic::error("`[require]` does not say where data may go by default")
@@ -294,6 +299,8 @@ impl Reader {
             if let Some(mut table) = table.get(key).and_then(|value| value.table()) {
                 for (name, value) in table.entries() {
                     check_name(key, &name, &value);
+                    let place = format!("{key}.{}", name.value);
+                    reader.rules.insert(place, name.location.clone());
                     if let Some(rule) = reader.requirement(&value) {
                         rules.insert(name.value, rule);
                     }

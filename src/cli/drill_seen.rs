@@ -119,7 +119,7 @@ fn classes(path: &Path, reader: &mut inputs::Reader) -> Option<Classes> {
 }
 
 /// Reads a log of any size once, and notes its digest.
-fn read(
+pub(super) fn read(
     path: &Path,
     options: &seen::Options<'_>,
     reader: &mut inputs::Reader,
@@ -183,7 +183,7 @@ impl Read for Hashed {
 }
 
 /// What the catalogue says about where data may go.
-struct Rules<'a>(&'a Catalogue);
+pub(super) struct Rules<'a>(pub(super) &'a Catalogue);
 
 impl Residency for Rules<'_> {
     fn judge(&self, reached: &Reached<'_>) -> Ruling {

@@ -6,6 +6,11 @@ use std::path::Path;
 use super::Exit;
 use crate::source::Diagnostics;
 
+/// Names come from files: control characters must not reach the terminal, nor what turns text around.
+pub(super) fn visible(text: &str) -> String {
+    crate::report::visible(text)
+}
+
 /// Where output goes and whether it is coloured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Screen {

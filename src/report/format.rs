@@ -181,7 +181,8 @@ pub(super) fn margin_points(margin: f64) -> String {
 
 /// Text from outside made safe for one line of a terminal: control characters, line separators and
 /// the invisible characters that reorder text are written as escapes.
-pub(super) fn visible(text: &str) -> String {
+#[must_use]
+pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         let invisible = c.is_control()

@@ -15,6 +15,7 @@ use rayon::prelude::*;
 use super::contestants::{Field, Runner};
 use super::drive::{self, Answering, NO_ROUTE, Outcome, VerifierCounts, Watch, flag};
 use super::episode::{World, add_mirror, jitter};
+use super::segments::{Gathered, Segments};
 use super::tallying::{self, Column};
 use super::{CHUNK, Contestant, Evidence, Experiment, Results, Stopped, prepare};
 use crate::catalogue::Requirement;
@@ -122,6 +123,7 @@ pub fn versus(
     let requests = base.run_length();
     let mut all: Option<Sums> = None;
     let mut results: Option<Results> = None;
+    let mut segments = Gathered::default();
     for replicate in 0..base.replicates.max(1) {
         let mut unsaid = Diagnostics::default();
         let fields = [
@@ -143,7 +145,7 @@ pub fn versus(
             domain: Domain::Traffic,
             replicate,
         };
-        let sums = pair.replicate(runners, key, requests, tick, stop);
+        let mut sums = pair.replicate(runners, key, requests, tick, stop);
         if stop.load(Ordering::Relaxed) {
             return Err(Stopped::Interrupted);
         }
@@ -151,14 +153,24 @@ pub fn versus(
             contestant.tallies.push(sums.tallies[side].clone());
             contestant.pairs[0].push(sums.pairs[side].clone());
         }
+        let own = std::mem::replace(&mut sums.segments, Segments::new(2, 1));
+        segments.push(own);
         all = Some(match all {
             Some(before) => before.merge(sums),
             None => sums,
         });
     }
-    let (Some(results), Some(sums)) = (results, all) else {
+    let (Some(mut results), Some(sums)) = (results, all) else {
         return Err(Stopped::Failed("there is nothing to run".to_owned()));
     };
+    let names = (
+        base.workload.tasks.as_slice(),
+        base.workload.tenants.as_slice(),
+    );
+    match segments.finish(names, (2, 1)) {
+        Ok(segments) => results.segments = segments,
+        Err(why) => results.notes.push(why),
+    }
     Ok(pair.told(results, sums))
 }
 
@@ -217,6 +229,7 @@ fn empty(sides: &[Side<'_>; 2], fields: &[Field; 2], chosen: [usize; 2], request
         cluster: None,
         priced_on: days.first().cloned().zip(days.last().cloned()),
         timetable: None,
+        segments: Vec::new(),
         notes: workload.notes().to_vec(),
     }
 }
@@ -232,6 +245,7 @@ struct Sums {
     violations: BTreeMap<(u16, u16, u16), (u64, u64)>,
     determined: u64,
     requests: u64,
+    segments: Segments,
 }
 
 impl Sums {
@@ -247,6 +261,7 @@ impl Sums {
             violations: BTreeMap::new(),
             determined: 0,
             requests: 0,
+            segments: Segments::new(2, 1),
         }
     }
 
@@ -264,6 +279,7 @@ impl Sums {
         }
         self.determined += other.determined;
         self.requests += other.requests;
+        self.segments = self.segments.merge(other.segments);
         self
     }
 }
@@ -409,6 +425,8 @@ impl Pair<'_> {
         head.column.settle();
         tallying::add_pairs(&mut sums.pairs[0], &base.column, &base.column);
         tallying::add_pairs(&mut sums.pairs[1], &head.column, &base.column);
+        sums.segments
+            .add(batch, &[&base.column, &head.column], &[0]);
     }
 
     /// Lets one side decide about a slice. `strayed` gets the requests that were sent where the first side's

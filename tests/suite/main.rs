@@ -9,6 +9,7 @@ mod drill_command;
 mod evidence;
 mod explain_and_check;
 mod fidelity;
+mod gate;
 mod given;
 mod intervals;
 mod judges;
