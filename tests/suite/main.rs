@@ -21,6 +21,7 @@ mod off_policy;
 mod population;
 mod program;
 mod readme;
+mod readme_facts;
 mod reference_statistics;
 mod remarks;
 mod report;

@@ -1,36 +1,67 @@
 //! The project's own documents: what they show is what the program does now.
 //!
-//! Blocks marked `console` are run, blocks marked `toml` are read by the library, blocks marked
-//! `csv NAME` are files that the commands may use. A line `…` in an output stands for whatever is left
-//! out there.
+//! Documents are README.md, ARCHITECTURE.md, CONTRIBUTING.md and whatever stands in `docs/`. Blocks marked
+//! `console` are run, blocks marked `toml` are read by the library; `csv NAME` and `toml NAME` are files
+//! that the commands of the same document may use. A line `…` in an output stands for whatever is left
+//! out there. What documents say beside their blocks (links, paths, limits) is in `readme_facts`.
 
 use std::fs;
 use std::path::Path;
 
+use rayon::prelude::*;
+use routelab::catalogue::Catalogue;
 use routelab::policy::{self, KINDS};
 use routelab::source::{Diagnostics, SourceFile};
+use routelab::standin::faults;
 use routelab::verify::{CHECKS, Commands};
 use routelab::{timeline, workload};
 
 use crate::given::{catalogue_of, project, routes};
 use crate::program::run_in;
 
-const DOCUMENTS: [&str; 3] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
-
-/// A fenced block: the words behind its opening fence, and its text with the last line feed.
-struct Block {
-    info: String,
-    text: String,
-    /// Line of the opening fence.
-    line: usize,
+/// A document: its path below the project, and its text.
+pub(crate) struct Document {
+    pub(crate) name: String,
+    pub(crate) text: String,
 }
 
-fn document(name: &str) -> String {
-    fs::read_to_string(project(name)).unwrap()
+/// A fenced block: the words behind its opening fence, and its text with the last line feed.
+pub(crate) struct Block {
+    pub(crate) info: String,
+    pub(crate) text: String,
+    /// Line of the opening fence.
+    pub(crate) line: usize,
+}
+
+/// All documents, in a fixed order. A new file in `docs/` is one of them without being named here.
+pub(crate) fn documents() -> Vec<Document> {
+    let mut names: Vec<String> = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
+        .map(str::to_owned)
+        .into();
+    let mut guides: Vec<String> = fs::read_dir(project("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".md"))
+        .map(|name| format!("docs/{name}"))
+        .collect();
+    guides.sort();
+    assert!(guides.len() >= 5, "only {guides:?} are in docs/");
+    names.append(&mut guides);
+    let read = |name: String| {
+        let text = fs::read_to_string(project(&name)).unwrap();
+        Document { name, text }
+    };
+    names.into_iter().map(read).collect()
+}
+
+/// The text of all documents, one after the other.
+pub(crate) fn all_text() -> String {
+    let texts: Vec<String> = documents().into_iter().map(|one| one.text).collect();
+    texts.join("\n")
 }
 
 /// The fenced blocks of a document, and the document without them.
-fn blocks(text: &str) -> (Vec<Block>, String) {
+pub(crate) fn blocks(text: &str) -> (Vec<Block>, String) {
     let (mut blocks, mut prose) = (Vec::new(), String::new());
     let mut open: Option<Block> = None;
     for (index, line) in text.lines().enumerate() {
@@ -57,22 +88,40 @@ fn blocks(text: &str) -> (Vec<Block>, String) {
     (blocks, prose)
 }
 
+/// The catalogue that a block's routes are looked up in: the shipped one, or that of the same document
+/// in a folder above the block's own file, as `check` finds it.
+fn catalogue_for(block: &Block, others: &[Block]) -> Catalogue {
+    let file = block.info.strip_prefix("toml ").unwrap_or_default();
+    let mut files = others.iter().filter_map(|other| {
+        let name = other.info.strip_prefix("toml ")?;
+        Some((name.strip_suffix("routes.toml")?, &other.text))
+    });
+    let own = files.find(|(folder, _)| file.starts_with(folder));
+    own.map_or_else(routes, |(_, text)| catalogue_of(text))
+}
+
+/// The word of a block's first table, such as `cascade` of `[cascade.verifier]`; empty without a table.
+fn first_table(text: &str) -> &str {
+    let table = text.lines().find(|line| line.starts_with('['));
+    let word = table.map(|line| line.trim_start_matches('[').split([']', '.']).next());
+    word.flatten().unwrap_or_default()
+}
+
 #[test]
 fn every_toml_block_can_be_read() {
-    let catalogue = routes();
     let mut kinds = Vec::new();
     let mut verifiers = Vec::new();
-    for name in DOCUMENTS {
-        for block in blocks(&document(name)).0 {
-            if block.info != "toml" {
+    for document in documents() {
+        let (blocks, _) = blocks(&document.text);
+        for block in &blocks {
+            if block.info.split(' ').next() != Some("toml") {
                 continue;
             }
-            let place = format!("{name}:{}", block.line);
+            let catalogue = catalogue_for(block, &blocks);
+            let place = format!("{}:{}", document.name, block.line);
             let mut found = Diagnostics::default();
             let file = SourceFile::new(&*place, &*block.text);
-            let table = block.text.lines().find_map(|line| line.strip_prefix('['));
-            let first = table.map_or("", |rest| rest.split([']', '.']).next().unwrap());
-            let good = match first {
+            let good = match first_table(&block.text) {
                 "route" | "router" => {
                     catalogue_of(&block.text);
                     true
@@ -82,10 +131,9 @@ fn every_toml_block_can_be_read() {
                         catalogue: &catalogue,
                         tenants: &["acme".to_owned(), "bank".to_owned()],
                     };
-                    let read = timeline::parse(&file, &names, &mut found).is_some();
-                    assert!(read, "{place}: {}", found.render(false));
-                    true
+                    timeline::parse(&file, &names, &mut found).is_some()
                 }
+                "fault" => faults::parse(&file, &mut found).is_some(),
                 "synthetic" => workload::parse(&file, "w", &mut found)
                     .is_some_and(|spec| spec.build(None, &mut found).is_some()),
                 // Its data are not here.
@@ -188,8 +236,71 @@ fn excerpts_are_told_from_what_is_not_there() {
     }
 }
 
+/// One command of a block.
+struct Shown<'t> {
+    arguments: &'t str,
+    output: String,
+    code: i32,
+}
+
+/// The commands of a `console` block. A line that begins with `$` is a command, what follows is what it
+/// prints; `$ echo $?` shows its exit code, else that is 0.
+fn commands(text: &str) -> Result<Vec<Shown<'_>>, String> {
+    let mut found: Vec<Shown<'_>> = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some(command) = line.strip_prefix("$ ") else {
+            let last = found.last_mut().ok_or("output before a command")?;
+            last.output.push_str(line);
+            last.output.push('\n');
+            continue;
+        };
+        if command == "echo $?" {
+            let code = lines.next().and_then(|code| code.trim().parse().ok());
+            let last = found.last_mut().ok_or("a code of no command")?;
+            last.code = code.ok_or("no exit code behind `echo $?`")?;
+            continue;
+        }
+        let arguments = ["cargo run --release -- ", "routelab "]
+            .iter()
+            .find_map(|program| command.strip_prefix(program))
+            .ok_or_else(|| format!("`{command}` runs something else"))?;
+        found.push(Shown {
+            arguments,
+            output: String::new(),
+            code: 0,
+        });
+    }
+    Ok(found)
+}
+
 #[test]
-fn every_output_is_what_the_program_prints() {
+fn commands_are_told_from_what_they_print() {
+    let text = "$ routelab check a\nfine\n$ routelab check b\nbad\n$ echo $?\n2\n";
+    let found: Vec<_> = commands(text)
+        .unwrap()
+        .into_iter()
+        .map(|one| (one.arguments, one.output, one.code))
+        .collect();
+    let first = ("check a", "fine\n".to_owned(), 0);
+    assert_eq!(found, [first, ("check b", "bad\n".to_owned(), 2)]);
+    for wrong in ["no command\n", "$ rm -r x\n", "$ echo $?\n0\n"] {
+        assert!(commands(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// Pictures of documents are made again where the document's commands are run.
+const PICTURES: &str = "docs/img";
+
+/// Runs the commands of one document in a folder of its own, so that documents need not wait for each
+/// other; blocks of one document see the files that blocks above them made. Returns how many commands
+/// there were, which pictures they drew, and what is wrong.
+fn run_commands(document: &Document) -> (usize, Vec<String>, Vec<String>) {
+    let (blocks, _) = blocks(&document.text);
+    let (mut count, mut drawn, mut wrong) = (0, Vec::new(), Vec::new());
+    if !blocks.iter().any(|block| block.info == "console") {
+        return (count, drawn, wrong);
+    }
     let folder = tempfile::tempdir().unwrap();
     for part in [
         "policies",
@@ -199,215 +310,84 @@ fn every_output_is_what_the_program_prints() {
     ] {
         copy(&project(part), &folder.path().join(part));
     }
-    let mut commands = 0;
-    for name in DOCUMENTS {
-        let (blocks, _) = blocks(&document(name));
-        for block in &blocks {
-            if let Some(file) = block.info.strip_prefix("csv ") {
-                fs::write(folder.path().join(file), &block.text).unwrap();
-            }
-        }
-        for block in blocks.iter().filter(|block| block.info == "console") {
-            let place = format!("{name}:{}", block.line);
-            let line = block.text.lines().next().unwrap_or_default();
-            let arguments = line
-                .strip_prefix("$ cargo run --release -- ")
-                .unwrap_or_else(|| panic!("{place} runs something else"));
-            let shown = &block.text[line.len() + 1..];
-            let (shown, code) = match shown.split_once("$ echo $?\n") {
-                Some((shown, code)) => (shown, code.trim().parse().unwrap()),
-                None => (shown, 0),
-            };
-            let arguments = words(arguments);
-            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-            let ran = run_in(folder.path(), &arguments);
-            assert_eq!(ran.code, Some(code), "{place}: {}", ran.stderr);
-            // Warnings may be left out; results and errors may not.
-            let all = format!("{}{}", ran.stdout, ran.stderr);
-            assert!(
-                is_excerpt(shown, &all) || (code == 0 && is_excerpt(shown, &ran.stdout)),
-                "{place} shows:\n{shown}\nbut `{line}` prints:\n{all}"
-            );
-            commands += 1;
+    let pictures = folder.path().join(PICTURES);
+    fs::create_dir_all(&pictures).unwrap();
+    for block in &blocks {
+        if let Some(("csv" | "toml", file)) = block.info.split_once(' ') {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, &block.text).unwrap();
         }
     }
-    assert!(commands >= 5, "only {commands} commands were found");
-    let readme = document("README.md");
-    let comparison = "```console\n$ cargo run --release -- compare workloads/support.toml\n";
-    let (before, after) = readme.split_once(comparison).expect("the main command");
-    assert!(before.lines().count() < 12, "it stands on the first screen");
-    let shown = after.split_once("```").unwrap().0;
-    assert!(!shown.contains('…'), "its output is shown whole");
-}
-
-#[test]
-fn the_lessons_numbers_are_those_of_the_run() {
-    let arguments = "compare workloads/lesson-recorded.toml -p policies/lesson --format json";
-    let arguments: Vec<&str> = arguments.split(' ').collect();
-    let findings = crate::program::run(&arguments).json();
-    let readme = document("README.md");
-    let (_, table) = readme
-        .split_once("| right answers of 6,000 | USD per 1,000 |\n| --- | --- | ---: | ---: |\n")
-        .expect("the lesson's table");
-    let mut lines = 0;
-    for line in table.lines().take_while(|line| line.starts_with('|')) {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [_, _, name, right, usd, _] = cells[..] else {
-            panic!("{line}");
-        };
-        let mut rows = findings["rows"].as_array().unwrap().iter();
-        let row = rows.find(|row| row["policy"] == name.trim_matches('`'));
-        let metrics = &row.unwrap_or_else(|| panic!("{line}"))["metrics"];
-        let value = |metric: &str| metrics[metric]["value"].as_f64().unwrap();
-        assert_eq!(
-            format!("{:.0}", value("accuracy") * 6000.0),
-            right,
-            "{line}"
-        );
-        assert_eq!(format!("{:.3}", value("usd_per_1k")), usd, "{line}");
-        lines += 1;
-    }
-    assert_eq!(lines, 6);
-}
-
-/// A heading as GitHub links to it.
-fn anchor(heading: &str) -> String {
-    heading
-        .to_lowercase()
-        .chars()
-        .filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c))
-        .map(|c| if c == ' ' { '-' } else { c })
-        .collect()
-}
-
-#[test]
-fn every_path_and_link_leads_somewhere() {
-    const TOP: [&str; 6] = [
-        "src/",
-        "tests/",
-        "policies/",
-        "workloads/",
-        "benches/",
-        ".ci/",
-    ];
-    let mut wrong = Vec::new();
-    for name in DOCUMENTS {
-        let (_, prose) = blocks(&document(name));
-        let mut found = 0;
-        for after in prose.split("](").skip(1) {
-            let target = after.split_once(')').expect("a link ends").0;
-            if target.starts_with("https://") {
+    for block in blocks.iter().filter(|block| block.info == "console") {
+        let place = format!("{}:{}", document.name, block.line);
+        let shown = match commands(&block.text) {
+            Ok(shown) => shown,
+            Err(why) => {
+                wrong.push(format!("{place}: {why}"));
                 continue;
             }
-            found += 1;
-            let (path, heading) = target.split_once('#').unwrap_or((target, ""));
-            let path = if path.is_empty() { name } else { path };
-            if !project(path).exists() {
-                wrong.push(format!("{name}: link to `{path}`"));
-            } else if !heading.is_empty() {
-                let there = document(path);
-                let mut headings = there.lines().filter(|line| line.starts_with('#'));
-                if !headings.any(|line| anchor(line.trim_start_matches('#').trim()) == heading) {
-                    wrong.push(format!("{name}: link to `{target}`"));
-                }
+        };
+        for one in shown {
+            let arguments = words(one.arguments);
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let ran = run_in(folder.path(), &arguments);
+            count += 1;
+            if ran.code != Some(one.code) {
+                let (code, stderr) = (ran.code, &ran.stderr);
+                let line = one.arguments;
+                wrong.push(format!("{place}: `{line}` ends with {code:?}: {stderr}"));
             }
-        }
-        // Between backticks: every second part.
-        for code in prose.split('`').skip(1).step_by(2) {
-            let patterns = ['*', '<', '{', ' ', '…'];
-            if TOP.iter().any(|top| code.starts_with(top)) && !code.contains(patterns) {
-                found += 1;
-                if !project(code).exists() {
-                    wrong.push(format!("{name}: path `{code}`"));
-                }
-            }
-        }
-        assert!(found > 0, "{name} names no path");
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn every_test_that_is_named_exists() {
-    let mut sources = String::new();
-    for path in crate::tidy::rust_files(&project("tests")) {
-        sources.push_str(&fs::read_to_string(path).unwrap());
-    }
-    for path in crate::tidy::rust_files(&project("src")) {
-        sources.push_str(&fs::read_to_string(path).unwrap());
-    }
-    let mut named = 0;
-    for name in DOCUMENTS {
-        let (_, prose) = blocks(&document(name));
-        for code in prose.split('`').skip(1).step_by(2) {
-            // Names of tests are sentences.
-            let plain = code.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-            if plain && code.matches('_').count() >= 4 {
-                named += 1;
-                assert!(sources.contains(&format!("fn {code}(")), "{name}: `{code}`");
+            // Warnings may be left out; results and errors may not.
+            let all = format!("{}{}", ran.stdout, ran.stderr);
+            let fine = is_excerpt(&one.output, &all)
+                || (one.code == 0 && is_excerpt(&one.output, &ran.stdout));
+            if !fine {
+                wrong.push(format!(
+                    "{place} shows:\n{}\nbut `{}` prints:\n{all}",
+                    one.output, one.arguments
+                ));
             }
         }
     }
-    assert!(named > 0);
-}
-
-#[test]
-fn the_limits_are_those_of_the_code() {
-    let mut limits = 0;
-    let readme = document("README.md");
-    for line in readme.lines().filter(|line| line.contains("_MAX` | `src/")) {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [_, _, limit, name, file, _] = cells[..] else {
-            panic!("{line}");
-        };
-        let limit: u64 = limit.replace(',', "").parse().unwrap();
-        let source = fs::read_to_string(project(file.trim_matches('`'))).unwrap();
-        let declared = format!("const {}: ", name.trim_matches('`'));
-        let (_, rest) = source
-            .split_once(&declared)
-            .unwrap_or_else(|| panic!("{line}"));
-        let value = rest.split_once("= ").unwrap().1.split_once(';').unwrap().0;
-        let number = |text: &str| -> u64 {
-            let text = text.trim().replace('_', "");
-            text.strip_suffix(".0").unwrap_or(&text).parse().unwrap()
-        };
-        let value = match value.split_once("<<") {
-            Some((left, right)) => number(left) << number(right),
-            None => number(value),
-        };
-        assert_eq!(limit, value, "{line}");
-        limits += 1;
+    for entry in fs::read_dir(&pictures).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let here = fs::read(project(PICTURES).join(&name)).ok();
+        if here != Some(fs::read(pictures.join(&name)).unwrap()) {
+            let document = &document.name;
+            wrong.push(format!("{document}: {PICTURES}/{name} is another picture"));
+        }
+        drawn.push(name);
     }
-    assert!(limits > 10, "only {limits} limits were found");
+    (count, drawn, wrong)
 }
 
 #[test]
-fn every_metric_is_named_in_the_readme() {
-    let readme = document("README.md");
-    for metric in routelab::report::METRICS {
-        assert!(
-            readme.contains(&format!("`{}`", metric.name)),
-            "{}",
-            metric.name
-        );
+fn every_output_is_what_the_program_prints() {
+    let ran: Vec<_> = documents().par_iter().map(run_commands).collect();
+    let (mut count, mut drawn, mut wrong) = (0, Vec::new(), Vec::new());
+    for (commands, pictures, problems) in ran {
+        count += commands;
+        drawn.extend(pictures);
+        wrong.extend(problems);
     }
+    for entry in fs::read_dir(project(PICTURES)).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !drawn.contains(&name) {
+            wrong.push(format!("no command of a document draws {PICTURES}/{name}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    assert!(count >= 20, "only {count} commands were found");
 }
 
 #[test]
-fn the_import_table_is_the_one_that_is_enforced() {
-    let (blocks, _) = blocks(&document("ARCHITECTURE.md"));
-    let shown = blocks.iter().find(|block| block.info == "text imports");
-    let want: String = crate::tidy::IMPORTS
-        .iter()
-        .map(|(module, allowed)| {
-            let allowed = if allowed.is_empty() {
-                "–".to_owned()
-            } else {
-                allowed.join(" ")
-            };
-            format!("{:<10} {allowed}\n", format!("{module}:"))
-        })
-        .chain([format!("{:<10} everything\n", "cli, main:")])
-        .collect();
-    assert_eq!(shown.expect("the table of imports").text, want);
+fn the_readme_begins_with_the_main_command_and_stays_short() {
+    let readme = fs::read_to_string(project("README.md")).unwrap();
+    let comparison = "```console\n$ cargo run --release -- compare workloads/support.toml\n";
+    let (before, after) = readme.split_once(comparison).expect("the main command");
+    assert!(before.lines().count() < 40, "it stands near the top");
+    let shown = after.split_once("```").unwrap().0;
+    assert!(shown.lines().count() >= 5, "some of its output is shown");
+    assert!(readme.lines().count() <= 340, "what is longer is a guide");
 }
