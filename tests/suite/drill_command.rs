@@ -327,7 +327,7 @@ fn the_number_of_threads_changes_no_byte() {
     assert!(columns.iter().all(|count| *count == columns[0]));
     assert!(
         csv.lines()
-            .any(|line| line.starts_with("resilient,false,secondary,1800.0,60.0,"))
+            .any(|line| line.starts_with("resilient,false,secondary,1800,60,"))
     );
 }
 

@@ -156,8 +156,8 @@ fn csv_is_read_back_number_for_number() {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let mut accuracies = 0;
     for record in reader.records() {
-        let record = record.expect("a record of ten fields");
-        assert_eq!(record.len(), 10);
+        let record = record.expect("a record of twelve fields");
+        assert_eq!(record.len(), 12);
         assert!(!record[0].starts_with(['=', '+', '-', '@']), "{record:?}");
         if &record[3] == "accuracy" && &record[0] == "static" {
             let expected = metric(&findings, "static", "accuracy").value;
