@@ -35,6 +35,7 @@ mod rollouts;
 mod rows;
 mod sample;
 mod samples;
+mod saving;
 mod seen;
 mod shadow;
 mod sheet;
@@ -58,7 +59,8 @@ pub use metrics::{METRICS, Metric, Unit};
 pub use require::{Judgement, Measure, Outcome, Requirement};
 pub use rollouts::Rollouts;
 pub use rows::{Known, Mix, Row};
-pub use samples::{Sample, Saving, Story};
+pub use samples::{Sample, Story};
+pub use saving::Saving;
 pub use seen::seen;
 pub use shadow::Shadow;
 pub use sheet::{SHEET_FORMATS, Sheet};
@@ -194,6 +196,15 @@ impl Findings {
             102
         } else {
             0
+        }
+    }
+
+    /// Takes up single requests and the rule by which they were chosen, which becomes a note.
+    pub fn show(&mut self, samples: &crate::sim::Samples) {
+        self.samples = samples.of.iter().map(Sample::of).collect();
+        if !self.samples.is_empty() {
+            self.notes
+                .push(format!("requests to look at: {}", samples.rule));
         }
     }
 

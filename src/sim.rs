@@ -7,12 +7,15 @@
 mod blocks;
 mod clusters;
 mod contestants;
+mod decisions;
 mod drive;
 mod episode;
 mod explain;
 mod lab;
+mod ledger;
 mod plain;
 mod replicate;
+mod samples;
 mod segments;
 mod stage;
 mod tallying;
@@ -22,7 +25,9 @@ mod versus;
 pub use crate::policy::{AbortRule, Rollout, RolloutEnd, SliceCount};
 pub use blocks::{Blocks, run_in_blocks};
 pub use clusters::CLUSTER_SUMS_MAX;
+pub use decisions::{Decided, DecidedRequest, Decider, Decisions, Mirrored, decisions};
 pub use explain::{Explanation, explain};
+pub use samples::{Sample, SampleStory, Samples, samples};
 pub use segments::{SEGMENT_SUMS_MAX, SEGMENTS_MAX, Segment, SegmentSums};
 pub use stage::{Fidelity, Stage, Trace};
 pub use timeline::{
@@ -286,6 +291,7 @@ fn run_cut(
         baselines: results.baselines.clone(),
         requests,
         blocks,
+        record: None,
         tick,
         stop,
     };

@@ -6,7 +6,7 @@ use super::notes;
 use super::require::Measure;
 use super::rollouts::Rollouts;
 use super::sample::{Pooling, draws_once};
-use super::samples::Saving;
+use super::saving::Saving;
 use super::shadow::Shadow;
 use crate::sim::{Contestant, Results, Trace};
 use crate::stats::{Estimate, Rule, Tally};

@@ -1,6 +1,6 @@
 //! Single requests with what every policy did with them, for whoever wants to see what numbers are made of.
 
-use crate::stats::Estimate;
+use crate::sim;
 
 /// One request and what became of it under each policy.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,13 +32,22 @@ pub struct Story {
     pub lines: Vec<String>,
 }
 
-/// What a policy saves against the cheapest mix of single routes that is as accurate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Saving {
-    /// The mix in words, such as `62 % small, 38 % large`.
-    pub mix: String,
-    /// What the mix costs more, in USD per 1,000 requests; negative if the policy is the dearer one.
-    pub usd_per_1k: Estimate,
-    /// The same as a share of what the mix costs.
-    pub share: Estimate,
+impl Sample {
+    /// A sample as the simulation gives it.
+    pub(super) fn of(sample: &sim::Sample) -> Self {
+        let stories = sample.stories.iter().map(|story| Story {
+            policy: story.policy.clone(),
+            route: story.route.clone(),
+            grade: story.grade.map(|millionths| f64::from(millionths) / 1e6),
+            cost_usd: story.cost.map(|cost| cost as f64 / 1e12),
+            calls: u32::from(story.calls),
+            lines: story.lines.clone(),
+        });
+        Self {
+            request: sample.request.clone(),
+            task: sample.task.clone(),
+            tenant: sample.tenant.clone(),
+            stories: stories.collect(),
+        }
+    }
 }

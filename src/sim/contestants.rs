@@ -143,6 +143,10 @@ impl Field {
         self.0.iter_mut().map(|entrant| &mut entrant.runner)
     }
 
+    pub(super) fn into_runners(self) -> impl Iterator<Item = Runner> {
+        self.0.into_iter().map(|entrant| entrant.runner)
+    }
+
     pub(super) fn stateful(&self) -> bool {
         self.runners().any(Runner::stateful)
     }

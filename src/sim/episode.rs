@@ -3,15 +3,17 @@
 use super::clusters::{self, Clusters};
 use super::contestants::{Field, Runner};
 use super::drive::{self, Answering, Outcome, VerifierCounts};
+use super::ledger::Ledger;
 use super::plain::{Deciding, Plain};
 use super::segments::Segments;
 use super::tallying::{self, Column};
 use crate::catalogue::{Catalogue, Requirement};
-use crate::policy::{Asks, Policy, Rollout, Unit};
+use crate::policy::{Ask, Asks, Policy, Rollout, Unit};
 use crate::router::{RouteId, Router};
 use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::stats::{PairTally, Tally, Unserved};
 use crate::units::{Duration, Instant, Price, Score, Tokens, mix64};
+use crate::verify::Verifier;
 use crate::workload::{Batch, DrawKey, NO_NAME, Workload};
 
 /// Requests that are drawn and decided together: their columns stay in a core's cache.
@@ -246,6 +248,11 @@ impl Scratch {
         runners.map(|runner| runner.runner.rollout()).collect()
     }
 
+    /// The contestants' policies as they are now.
+    pub(super) fn runners(&self) -> impl Iterator<Item = &Runner> {
+        self.runners.iter().map(|one| &one.runner)
+    }
+
     /// The contestants' policies in their present state.
     pub(super) fn into_runners(self) -> Vec<Runner> {
         self.runners.into_iter().map(|one| one.runner).collect()
@@ -395,54 +402,23 @@ fn decide(
     let mut counts = VerifierCounts::default();
     let mut unseen = VerifierCounts::default();
     let mut unpriced = 0;
-    // Failures cannot happen here, so what holds before the slice holds all through it.
-    // A judge's call is made step by step: it may be barred from what the judged route may see.
-    let judged = answering.verifiers.iter().any(|one| one.judge().is_some());
-    let instant = router.is_instant() && !judged;
+    let instant = is_instant(router, answering.verifiers);
     let last = per_fold.len() - 1;
     for i in 0..asks.len() {
         let fold = folds.get(i).map_or(0, |fold| usize::from(*fold).min(last));
         let ask = asks.get(i);
-        let decision = per_fold[fold].plan(&ask);
-        let eligible = instant.then(|| router.eligible_set(&ask.need));
-        let jitter = jitter(ask.word);
-        let outcome = drive::answer(
+        let mut one = One {
+            per_fold,
+            fold,
             router,
             answering,
-            &mut counts,
-            decision.serve,
-            &ask,
-            eligible,
-            jitter,
-            i,
-        );
+            instant,
+            learns,
+            ledger: None,
+        };
+        let (outcome, copy) = one.decide(&ask, first, i, &mut counts, &mut unseen);
         outcomes.push(outcome);
-        if learns {
-            let number = first + i as u64;
-            // Tables answer at once.
-            let (at, latency) = (Instant::ZERO, Duration::ZERO);
-            drive::tell(
-                per_fold,
-                number,
-                ask.task,
-                decision.why,
-                outcome,
-                at,
-                latency,
-            );
-        }
-        if let Some(mirror) = decision.mirror {
-            // Nobody waits for the mirror; its verdicts say nothing about what was served.
-            let copy = drive::answer(
-                router,
-                answering,
-                &mut unseen,
-                mirror,
-                &ask,
-                eligible,
-                !jitter,
-                i,
-            );
+        if let Some(copy) = copy {
             unpriced += u64::from(copy.cost == COST_UNKNOWN);
             add_mirror(tally, outcomes.last(), &copy);
         }
@@ -450,6 +426,68 @@ fn decide(
     // A request without a mirror costs nothing to mirror.
     tally.mirror_costed += asks.len() as u64 - unpriced;
     counts.add_to(tally);
+}
+
+/// What it takes to decide about one request of a slice, and to see what becomes of it.
+pub(super) struct One<'a, 'w> {
+    pub(super) per_fold: &'a mut [Box<dyn Policy>],
+    pub(super) fold: usize,
+    pub(super) router: &'a mut Router,
+    pub(super) answering: &'a Answering<'w>,
+    /// Whether what holds before the slice holds all through it, and no call is made step by step.
+    pub(super) instant: bool,
+    /// Whether anybody wants to know what became of it.
+    pub(super) learns: bool,
+    /// Where it is written down, if it is.
+    pub(super) ledger: Option<&'a mut Ledger>,
+}
+
+impl One<'_, '_> {
+    /// What became of the i-th request of the slice that begins with number `first`, and of its copy.
+    #[inline(always)]
+    pub(super) fn decide(
+        &mut self,
+        ask: &Ask,
+        first: u64,
+        i: usize,
+        counts: &mut VerifierCounts,
+        unseen: &mut VerifierCounts,
+    ) -> (Outcome, Option<Outcome>) {
+        let number = first + i as u64;
+        let (router, answering) = (&mut *self.router, self.answering);
+        let decision = self.per_fold[self.fold].plan(ask);
+        if let Some(ledger) = &mut self.ledger {
+            ledger.decided(number, ask, &*self.per_fold[self.fold], decision.why);
+        }
+        let eligible = self.instant.then(|| router.eligible_set(&ask.need));
+        let jitter = jitter(ask.word);
+        let serve = decision.serve;
+        let outcome = drive::answer(router, answering, counts, serve, ask, eligible, jitter, i);
+        if self.learns {
+            // Tables answer at once.
+            let (at, latency) = (Instant::ZERO, Duration::ZERO);
+            let (task, why) = (ask.task, decision.why);
+            drive::tell(self.per_fold, number, task, why, outcome, at, latency);
+        }
+        // Nobody waits for the mirror; its verdicts say nothing about what was served.
+        let copy = decision.mirror.map(|mirror| {
+            drive::answer(router, answering, unseen, mirror, ask, eligible, !jitter, i)
+        });
+        if let Some(ledger) = &mut self.ledger {
+            ledger.ended(number, outcome);
+            if let Some(copy) = copy {
+                ledger.mirrored(number, copy);
+            }
+        }
+        (outcome, copy)
+    }
+}
+
+/// Whether a router answers at once for somebody with these verifiers. Failures cannot happen here, so what
+/// holds before a slice holds all through it; but a judge's call is made step by step: it may be barred
+/// from what the judged route may see.
+pub(super) fn is_instant(router: &Router, verifiers: &[Verifier]) -> bool {
+    router.is_instant() && !verifiers.iter().any(|one| one.judge().is_some())
 }
 
 /// Adds a copy of a request, and how its answer compares with what was served.

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::contestants::{Field, Runner};
-use super::drive::{self, Answering, VerifierCounts, Watch};
+use super::drive::{self, Answering, Outcome, VerifierCounts, Watch};
 use super::episode::{Scratch, Sums, World, jitter, run_chunk};
 use super::{CHUNK, Experiment, prepare};
-use crate::policy::{Ask, Decision};
+use crate::policy::{Ask, Decision, Policy};
 use crate::router::{FaultKind, Log, Plan, RouteId, Skip, Target, Verdict};
 use crate::source::Diagnostics;
 use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
@@ -60,14 +60,9 @@ pub fn explain(
     let ask = world.asks(&batch, 0, &mut requirement).get(0);
     let mut outcomes = Outcomes::default();
     outcomes.fill(&batch, &world.world, &world.prices);
-    let names: Vec<String> = experiment
-        .policies
-        .iter()
-        .map(|policy| policy.name.clone())
-        .collect();
     let mut stories = Vec::new();
     let mut runners = runners_before(&world, &field, key, number);
-    for (policy, runner) in names.into_iter().zip(&mut runners) {
+    for (policy, runner) in experiment.policies.iter().zip(&mut runners) {
         let Runner::Policy {
             per_fold,
             verifiers,
@@ -75,26 +70,38 @@ pub fn explain(
         else {
             continue;
         };
-        let fold = if experiment.workload.folds() > 1 {
-            experiment.workload.fold(number) as usize
-        } else {
-            0
-        };
-        let fold = fold.min(per_fold.len() - 1);
-        let decision = per_fold[fold].plan(&ask);
-        let reason = per_fold[fold].explain(&ask, decision.why);
         let answering = Answering {
             outcomes: &outcomes,
             verifiers,
             batch: &batch,
             world: &world,
         };
+        let told = tell(&world, &answering, &ask, per_fold, number, id);
         stories.push(Explanation {
-            policy,
-            lines: story(&world, &answering, &ask, &decision, &reason, id),
+            policy: policy.name.clone(),
+            lines: told.0,
         });
     }
     Ok(stories)
+}
+
+/// The story of one request under a policy that has seen everything before it, and what became of it. The
+/// request is alone in its batch.
+pub(super) fn tell(
+    world: &World<'_>,
+    answering: &Answering<'_>,
+    ask: &Ask,
+    per_fold: &mut [Box<dyn Policy>],
+    number: u64,
+    id: &str,
+) -> (Vec<String>, Outcome) {
+    let fold = match world.workload.folds() {
+        0 | 1 => 0,
+        _ => usize::from(world.workload.fold(number)).min(per_fold.len() - 1),
+    };
+    let decision = per_fold[fold].plan(ask);
+    let reason = per_fold[fold].explain(ask, decision.why);
+    story(world, answering, ask, &decision, &reason, id)
 }
 
 /// Everybody as they are when the request of this number comes: policies that remember have seen all
@@ -113,6 +120,13 @@ fn runners_before(world: &World<'_>, field: &Field, key: DrawKey, number: u64) -
     scratch.into_runners()
 }
 
+/// Why nobody answered, by [`Unserved`](crate::stats::Unserved).
+pub(super) const UNSERVED: [&str; 3] = [
+    "its data may go to no route of the plan",
+    "no route of the plan can take it",
+    "every route failed",
+];
+
 fn story(
     world: &World<'_>,
     answering: &Answering<'_>,
@@ -120,7 +134,7 @@ fn story(
     decision: &Decision,
     reason: &str,
     id: &str,
-) -> Vec<String> {
+) -> (Vec<String>, Outcome) {
     let mut lines = vec![
         format!("request  {}", facts(world, ask, id)),
         format!("decided  {reason}"),
@@ -145,11 +159,7 @@ fn story(
     lines.append(&mut diary.lines);
     lines.push(match (outcome.unserved(), outcome.flags()) {
         (Some(why), _) => {
-            let why = [
-                "its data may go to no route of the plan",
-                "no route of the plan can take it",
-                "every route failed",
-            ][why];
+            let why = UNSERVED[why];
             format!("result   unserved: {why}; counts as wrong")
         }
         (None, flags) if flags & drive::flag::UNDETERMINED != 0 => {
@@ -199,7 +209,7 @@ fn story(
         }
     }
     lines.push(format!("truth    {elsewhere} (no policy sees this)"));
-    lines
+    (lines, outcome)
 }
 
 fn facts(world: &World<'_>, ask: &Ask, id: &str) -> String {
@@ -260,7 +270,7 @@ fn plan_text(world: &World<'_>, plan: &Plan) -> String {
     text
 }
 
-fn grade_text(grade: Score) -> String {
+pub(super) fn grade_text(grade: Score) -> String {
     match grade.millionths() {
         None => "ungraded".to_owned(),
         Some(1_000_000) => "right".to_owned(),
@@ -269,7 +279,7 @@ fn grade_text(grade: Score) -> String {
     }
 }
 
-fn cost_text(cost: u64) -> String {
+pub(super) fn cost_text(cost: u64) -> String {
     if cost == COST_UNKNOWN {
         "cost unknown".to_owned()
     } else {

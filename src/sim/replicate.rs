@@ -9,6 +9,7 @@ use super::blocks::{self, Blocks};
 use super::clusters::Clusters;
 use super::contestants::Field;
 use super::episode::{self, Sums, World};
+use super::ledger::Ledger;
 use super::segments::Segments;
 use super::stage::Trace;
 use super::timeline::Passage;
@@ -25,6 +26,8 @@ pub(super) struct Runner<'a> {
     pub(super) baselines: Vec<usize>,
     pub(super) requests: u64,
     pub(super) blocks: u64,
+    /// For how many requests decisions are written down, staged and in time.
+    pub(super) record: Option<usize>,
     pub(super) tick: &'a (dyn Fn(u64) + Sync),
     pub(super) stop: &'a AtomicBool,
 }
@@ -40,7 +43,8 @@ pub(super) struct Ran {
     calm: Vec<Option<Passage>>,
     calm_tallies: Vec<Option<Tally>>,
     incidents: Vec<Incident>,
-    requests: u64,
+    pub(super) requests: u64,
+    pub(super) ledgers: Vec<Option<Ledger>>,
 }
 
 impl Runner<'_> {
@@ -61,19 +65,24 @@ impl Runner<'_> {
             calm_tallies: Vec::new(),
             incidents: Vec::new(),
             requests: self.requests,
+            ledgers: Vec::new(),
         };
         if let Some(stage) = self.experiment.stage {
-            (ran.sums, ran.traces) = stage::run_field(
+            let staged = stage::run_field(
                 stage,
                 self.world,
                 &mut field,
                 &self.baselines,
                 key,
                 self.requests,
+                self.record,
                 self.tick,
                 self.stop,
             )
             .map_err(Stopped::Failed)?;
+            ran.sums = staged.sums;
+            ran.traces = staged.traces;
+            ran.ledgers = staged.ledgers;
         } else if let Some(timed) = self.experiment.timed() {
             let played = timeline::run_field(
                 timed,
@@ -82,6 +91,7 @@ impl Runner<'_> {
                 &self.baselines,
                 key,
                 self.requests,
+                self.record,
                 self.tick,
                 self.stop,
             )
@@ -93,6 +103,7 @@ impl Runner<'_> {
             ran.calm_tallies = played.calm_tallies;
             ran.incidents = played.incidents;
             ran.requests = played.requests;
+            ran.ledgers = played.ledgers;
         } else {
             (ran.sums, ran.blocks, ran.rollouts) = in_chunks(
                 self.world,

@@ -19,6 +19,7 @@ pub(super) use tracer::Tracer;
 
 use super::contestants::Field;
 use super::episode::{Sums, World};
+use super::ledger::Ledger;
 use super::tallying::{self, Column};
 use crate::standin::faults::Faults;
 use crate::units::Duration;
@@ -125,7 +126,14 @@ pub struct Trace {
     pub breakers_opened: u64,
 }
 
-/// Runs everybody on the same requests.
+/// What came of one replicate; lists are by contestant.
+pub(super) struct Staged {
+    pub(super) sums: Sums,
+    pub(super) traces: Vec<Option<Trace>>,
+    pub(super) ledgers: Vec<Option<Ledger>>,
+}
+
+/// Runs everybody on the same requests. `record` says for how many of them decisions are written down.
 pub(super) fn run_field(
     stage: &Stage,
     world: &World<'_>,
@@ -133,9 +141,10 @@ pub(super) fn run_field(
     baselines: &[usize],
     key: DrawKey,
     requests: u64,
+    record: Option<usize>,
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
-) -> Result<(Sums, Vec<Option<Trace>>), String> {
+) -> Result<Staged, String> {
     let contestants = field.len();
     let routes: Vec<String> = world.catalogue.names().map(str::to_owned).collect();
     let verifiers = field.verifiers();
@@ -156,7 +165,8 @@ pub(super) fn run_field(
                 requests,
                 stop,
             };
-            let played = course.play(runner);
+            let ledger = record.map(|most| Ledger::new(most, Some(requests)));
+            let played = course.play(runner, ledger);
             // Progress is counted in requests, not in requests and contestants.
             tick(
                 requests * (index as u64 + 1) / contestants as u64
@@ -167,22 +177,27 @@ pub(super) fn run_field(
         .collect();
     let mut sums = Sums::new(world, contestants, baselines.len());
     let mut batch = Batch::default();
-    let mut traces = Vec::new();
+    let (mut traces, mut ledgers) = (Vec::new(), Vec::new());
     let mut everybody = Vec::new();
     for (played, tally) in ran.into_iter().zip(&mut sums.tallies) {
         let played = played?;
-        let (outcomes, trace) = match played {
+        let (outcomes, trace, ledger) = match played {
             Some(played) => {
                 tally.merge(&played.tally);
-                (Some(played.outcomes), played.trace)
+                (Some(played.outcomes), played.trace, played.ledger)
             }
-            None => (None, None),
+            None => (None, None, None),
         };
         everybody.push(outcomes);
         traces.push(trace);
+        ledgers.push(ledger);
     }
     if stop.load(Ordering::Relaxed) {
-        return Ok((sums, traces));
+        return Ok(Staged {
+            sums,
+            traces,
+            ledgers,
+        });
     }
     let mut columns: Vec<Column> = (0..contestants).map(|_| Column::default()).collect();
     let mut done = 0;
@@ -206,5 +221,9 @@ pub(super) fn run_field(
         });
         done = end;
     }
-    Ok((sums, traces))
+    Ok(Staged {
+        sums,
+        traces,
+        ledgers,
+    })
 }

@@ -26,6 +26,7 @@ use rayon::prelude::*;
 
 use super::contestants::{Field, Runner};
 use super::episode::{self, Sums, World};
+use super::ledger::Ledger;
 use super::stage::{Trace, Tracer};
 use super::tallying::{self, Column};
 use crate::stats::Tally;
@@ -99,6 +100,8 @@ pub(super) struct Played {
     pub(super) calm_tallies: Vec<Option<Tally>>,
     pub(super) traces: Vec<Option<Trace>>,
     pub(super) incidents: Vec<crate::timeline::Incident>,
+    /// What was decided in the world as declared, if it was written down.
+    pub(super) ledgers: Vec<Option<Ledger>>,
 }
 
 /// Names of what unserved requests are split by.
@@ -151,7 +154,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Runs everybody on the same requests.
+/// Runs everybody on the same requests. `record` says for how many of them decisions are written down.
 pub(super) fn run_field(
     timed: &Timed<'_>,
     world: &World<'_>,
@@ -159,6 +162,7 @@ pub(super) fn run_field(
     baselines: &[usize],
     key: DrawKey,
     requests: u64,
+    record: Option<usize>,
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
 ) -> Result<Played, String> {
@@ -185,6 +189,7 @@ pub(super) fn run_field(
         names: &names,
         route_keys: &route_keys,
         bin,
+        record,
     };
     let mut players: Vec<Option<Player<'_>>> = field
         .runners()
@@ -247,6 +252,7 @@ pub(super) fn run_field(
         calm_tallies: Vec::new(),
         traces: Vec::new(),
         incidents,
+        ledgers: Vec::new(),
     };
     let runners = field.runners_mut();
     for (((player, runner), tally), mut calm_tally) in players
@@ -260,12 +266,14 @@ pub(super) fn run_field(
             played.calm.push(None);
             played.calm_tallies.push(None);
             played.traces.push(None);
+            played.ledgers.push(None);
             continue;
         };
         let finished = player.cell.finish(span);
         tally.merge(&finished.tally);
         played.passages.push(Some(finished.passage));
         played.traces.push(finished.tracer.map(Tracer::finish));
+        played.ledgers.push(finished.ledger);
         let calm = player.calm.map(|calm| calm.finish(span));
         played.calm_tallies.push(calm.as_ref().map(|calm| {
             calm_tally.merge(&calm.tally);
@@ -300,6 +308,7 @@ struct Shared<'a> {
     names: &'a [String],
     route_keys: &'a [u64],
     bin: Duration,
+    record: Option<usize>,
 }
 
 impl<'a> Shared<'a> {
@@ -335,6 +344,11 @@ impl<'a> Shared<'a> {
             watch: Watch::new(passage, tracer, &router),
             router,
             route_keys: self.route_keys,
+            // Nobody knows how many requests will come; and the calm day is not what happened.
+            ledger: self
+                .record
+                .filter(|_| !is_calm)
+                .map(|most| Ledger::new(most, None)),
         }))
     }
 }

@@ -5,6 +5,7 @@ mod acting;
 mod bad_input;
 mod canary;
 mod command_line;
+mod decisions;
 mod drill_command;
 mod evidence;
 mod explain_and_check;

@@ -9,6 +9,7 @@ use crate::router::{Input, Plan, Reply, RouteId, Router, Step, Target, Verdict, 
 use crate::sim::contestants::Runner;
 use crate::sim::drive::{self, Answering, Outcome, Sum, VerifierCounts};
 use crate::sim::episode::{self, World, jitter};
+use crate::sim::ledger::Ledger;
 use crate::standin::outcome::{COST_UNKNOWN, Outcomes};
 use crate::stats::Tally;
 use crate::units::{Instant, Tokens, mix64};
@@ -42,6 +43,8 @@ pub(super) struct Played {
     pub(super) tally: Tally,
     /// Of those that send anything.
     pub(super) trace: Option<Trace>,
+    /// What was decided, if it was written down.
+    pub(super) ledger: Option<Ledger>,
 }
 
 /// What changes from request to request.
@@ -52,6 +55,7 @@ struct State<'a> {
     outcomes: Outcomes,
     /// What verifiers said about texts.
     verdicts: Vec<(usize, String, Verdict)>,
+    ledger: Option<Ledger>,
 }
 
 /// One request of a batch.
@@ -64,8 +68,13 @@ struct At<'a> {
 }
 
 impl<'a> Course<'a> {
-    /// Plays all requests; `None` for those who cannot be run on this data.
-    pub(super) fn play(&self, runner: &mut Runner) -> Result<Option<Played>, String> {
+    /// Plays all requests; `None` for those who cannot be run on this data. What is decided goes into the
+    /// ledger, if there is one.
+    pub(super) fn play(
+        &self,
+        runner: &mut Runner,
+        ledger: Option<Ledger>,
+    ) -> Result<Option<Played>, String> {
         let routes = self.world.catalogue.routes.len();
         let mut played = Played {
             outcomes: Vec::new(),
@@ -74,6 +83,7 @@ impl<'a> Course<'a> {
                 ..Tally::default()
             },
             trace: None,
+            ledger: None,
         };
         let mut state = State {
             router: self.world.catalogue.router(),
@@ -81,6 +91,7 @@ impl<'a> Course<'a> {
             counts: VerifierCounts::default(),
             outcomes: Outcomes::default(),
             verdicts: Vec::new(),
+            ledger,
         };
         let mut batch = Batch::default();
         let mut requirement = Vec::new();
@@ -124,6 +135,7 @@ impl<'a> Course<'a> {
         state.counts.add_to(&mut played.tally);
         if matches!(runner, Runner::Policy { .. }) {
             played.trace = Some(state.tracer.finish());
+            played.ledger = state.ledger;
         }
         Ok(Some(played))
     }
@@ -143,6 +155,9 @@ impl<'a> Course<'a> {
             0
         };
         let decision = per_fold[fold].plan(at.ask);
+        if let Some(ledger) = &mut state.ledger {
+            ledger.decided(at.number, at.ask, &*per_fold[fold], decision.why);
+        }
         let jitter = jitter(at.ask.word);
         state.tracer.request = at.number;
         let mut counts = std::mem::take(&mut state.counts);
@@ -150,6 +165,9 @@ impl<'a> Course<'a> {
         state.counts = counts;
         let (outcome, end) = played_out?;
         played.outcomes.push(outcome);
+        if let Some(ledger) = &mut state.ledger {
+            ledger.ended(at.number, outcome);
+        }
         if per_fold.iter().any(|policy| policy.stateful()) {
             let (task, why, latency) = (at.ask.task, decision.why, end.since(now));
             drive::tell(per_fold, at.number, task, why, outcome, end, latency);
@@ -163,6 +181,9 @@ impl<'a> Course<'a> {
             let (copy, _) = self.call(state, &mut unseen, mirror, at, !jitter, end)?;
             state.tracer.origin = "";
             mirror_costed = copy.cost != COST_UNKNOWN;
+            if let Some(ledger) = &mut state.ledger {
+                ledger.mirrored(at.number, copy);
+            }
             episode::add_mirror(&mut played.tally, Some(&outcome), &copy);
         }
         played.tally.mirror_costed += u64::from(mirror_costed);

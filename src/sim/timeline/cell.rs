@@ -20,6 +20,7 @@ use crate::policy::{Ask, Feedback, FeedbackOf, Policy, Why};
 use crate::router::{Call, Input, Need, Plan, Reply, RouteId, Router, Step, VerifierId};
 use crate::sim::drive::{Outcome, Sum, VerifierCounts};
 use crate::sim::episode::{World, jitter};
+use crate::sim::ledger::Ledger;
 use crate::standin::outcome::NOT_IN_WORLD;
 use crate::stats::Tally;
 use crate::timeline::{Answered, Attempted, Cause, Dimension, Providers, Slo};
@@ -120,6 +121,8 @@ pub(super) struct Cell<'a> {
     route_keys: &'a [u64],
     now: Instant,
     spare: Vec<Ended>,
+    /// Where decisions are written down, if they are.
+    ledger: Option<Ledger>,
 }
 
 /// What a cell is made of.
@@ -133,6 +136,7 @@ pub(super) struct Parts<'a> {
     pub(super) providers: Providers<'a>,
     pub(super) watch: Watch<'a>,
     pub(super) route_keys: &'a [u64],
+    pub(super) ledger: Option<Ledger>,
 }
 
 impl<'a> Cell<'a> {
@@ -165,6 +169,7 @@ impl<'a> Cell<'a> {
             route_keys: parts.route_keys,
             now: Instant::ZERO,
             spare: Vec::new(),
+            ledger: parts.ledger,
         }
     }
 
@@ -266,6 +271,7 @@ impl<'a> Cell<'a> {
             tally: self.tally,
             passage,
             tracer: self.watch.tracer,
+            ledger: self.ledger,
         }
     }
 
@@ -278,6 +284,9 @@ impl<'a> Cell<'a> {
             .map_or(0, |fold| usize::from(*fold).min(last));
         let decision = self.per_fold[fold].plan(ask);
         let number = chapter.first + i as u64;
+        if let Some(ledger) = &mut self.ledger {
+            ledger.decided(number, ask, &*self.per_fold[fold], decision.why);
+        }
         let jitter = jitter(ask.word);
         let request = Opened {
             number,
@@ -540,4 +549,5 @@ pub(super) struct Finished<'a> {
     pub(super) tally: Tally,
     pub(super) passage: Passage,
     pub(super) tracer: Option<crate::sim::stage::Tracer<'a>>,
+    pub(super) ledger: Option<Ledger>,
 }

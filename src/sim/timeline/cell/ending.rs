@@ -121,6 +121,9 @@ impl Cell<'_> {
         let ended = &mut self.ended[chapter as usize];
         ended.open -= 1;
         if let Some(request) = live.copies {
+            if let Some(ledger) = &mut self.ledger {
+                ledger.mirrored(live.number, outcome);
+            }
             self.free.push(place);
             let original = &mut self.calls[request as usize];
             match original.outcome {
@@ -131,6 +134,9 @@ impl Cell<'_> {
                 None => original.mirror = Mirror::Done(outcome),
             }
             return;
+        }
+        if let Some(ledger) = &mut self.ledger {
+            ledger.ended(live.number, outcome);
         }
         ended.outcomes[i] = outcome;
         ended.fates[i] = fate;
