@@ -1,7 +1,7 @@
 //! Results in, a report out: [`findings`] computes every number, [`RENDERERS`] write them down.
 //!
 //! ```text
-//! sim::Results ──findings()──▶ Findings ──render──▶ table, Markdown, CSV, JSON
+//! sim::Results ──findings()──▶ Findings ──render──▶ table, Markdown, CSV, JSON, page
 //! ```
 //!
 //! Renderers are pure functions of [`Findings`]: they look at no terminal, clock or file, so the same
@@ -26,7 +26,10 @@ mod markdown;
 mod metrics;
 mod mixes;
 mod notes;
+pub mod page;
 mod plot;
+mod plots;
+mod promotion;
 mod require;
 mod rollouts;
 mod rows;
@@ -49,6 +52,8 @@ pub use compare::{Bootstrapped, Paired};
 pub use drill::{Drill, DrillOptions, drill};
 pub use manifest::{FileDigest, Manifest, sha256_hex};
 pub use metrics::{METRICS, Metric, Unit};
+pub use plots::{plots, slide};
+pub use promotion::{Promotion, PromotionCurve};
 pub use require::{Judgement, Measure, Outcome, Requirement};
 pub use rollouts::Rollouts;
 pub use rows::{Known, Mix, Row};
@@ -162,6 +167,9 @@ pub struct Findings {
     pub paired: Vec<Paired>,
     /// One entry per requirement and policy.
     pub requirements: Vec<Judgement>,
+    /// How likely the promotion rule is to promote, by the true difference: for each shadow, and for the
+    /// policy whose difference is nearest to the margin.
+    pub promotions: Vec<Promotion>,
     /// The same comparison for each task and tenant, if the experiment kept them apart.
     pub slices: Vec<Slice>,
     /// Some requests with everything that happened to them, if anybody looked.
@@ -238,6 +246,13 @@ pub fn findings(
     let (paired, family) = baseline.map_or((Vec::new(), 0), |chosen| {
         compare::paired(results, chosen, &pooling, &test)
     });
+    let promotions = promotion::promotions(
+        &rows,
+        &paired,
+        options.promotion_rule,
+        (options.margin, pooling.z()),
+        pooling.replicates,
+    );
     let requests_total = if results.shared_rows {
         results.requests
     } else {
@@ -269,6 +284,7 @@ pub fn findings(
         rows,
         paired,
         requirements,
+        promotions,
         slices: Vec::new(),
         samples: Vec::new(),
         volume: options.volume,
@@ -379,6 +395,11 @@ pub const RENDERERS: &[Renderer] = &[
         name: "json",
         extension: "json",
         render: json::render,
+    },
+    Renderer {
+        name: "html",
+        extension: "html",
+        render: page::compare,
     },
 ];
 
