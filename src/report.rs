@@ -1,7 +1,7 @@
 //! Results in, a report out: [`findings`] computes every number, [`RENDERERS`] write them down.
 //!
 //! ```text
-//! sim::Results ──findings()──▶ Findings ──render──▶ table, Markdown, CSV, JSON
+//! sim::Results ──findings()──▶ Findings ──render──▶ table, Markdown, CSV, JSON, page
 //! ```
 //!
 //! Renderers are pure functions of [`Findings`]: they look at no terminal, clock or file, so the same
@@ -29,7 +29,10 @@ mod markdown;
 mod metrics;
 mod mixes;
 mod notes;
+pub mod page;
 mod plot;
+mod plots;
+mod promotion;
 mod require;
 mod rollouts;
 mod rows;
@@ -56,6 +59,8 @@ pub use frame::{Cells, Frame, FrameColumn};
 pub use gate::{ChangedKey, Gate, GateOptions, GateResult, GateVerdict};
 pub use manifest::{FileDigest, Manifest, sha256_hex};
 pub use metrics::{METRICS, Metric, Unit};
+pub use plots::{plots, slide};
+pub use promotion::{Promotion, PromotionCurve};
 pub use require::{Judgement, Measure, Outcome, Requirement};
 pub use rollouts::Rollouts;
 pub use rows::{Known, Mix, Row};
@@ -170,6 +175,9 @@ pub struct Findings {
     pub paired: Vec<Paired>,
     /// One entry per requirement and policy.
     pub requirements: Vec<Judgement>,
+    /// How likely the promotion rule is to promote, by the true difference: for each shadow, and for the
+    /// policy whose difference is nearest to the margin.
+    pub promotions: Vec<Promotion>,
     /// The same comparison for each task and tenant, if the experiment kept them apart.
     pub slices: Vec<Slice>,
     /// Some requests with everything that happened to them, if anybody looked.
@@ -256,6 +264,13 @@ pub fn findings(
         compare::paired(results, chosen, &pooling, &test)
     });
     let slices = slices::slices(results, baseline, &pooling, &test);
+    let promotions = promotion::promotions(
+        &rows,
+        &paired,
+        options.promotion_rule,
+        (options.margin, pooling.z()),
+        pooling.replicates,
+    );
     let requests_total = if results.shared_rows {
         results.requests
     } else {
@@ -288,6 +303,7 @@ pub fn findings(
         rows,
         paired,
         requirements,
+        promotions,
         slices,
         samples: Vec::new(),
         volume: options.volume,
@@ -399,11 +415,16 @@ pub const RENDERERS: &[Renderer] = &[
         extension: "json",
         render: json::render,
     },
+    Renderer {
+        name: "html",
+        extension: "html",
+        render: page::compare,
+    },
 ];
 
-/// The files of a report folder, as relative name and bytes: `findings.json`, `findings.csv` and (with the
-/// feature `frames`) `findings.parquet`, `table.md`, `table.txt`, then `more`, and last `manifest.json`, which holds the
-/// digests of the others.
+/// The files of a report folder, as relative name and bytes: the page `report.html`, `findings.json`, `findings.csv`
+/// and (with the feature `frames`) `findings.parquet`, `table.md`, `table.txt`, the plots, `slide.svg` and `more`, and
+/// last `manifest.json`, which holds the digests of the others.
 #[must_use]
 pub fn files(findings: &Findings, more: Vec<(String, Vec<u8>)>) -> Vec<(String, Vec<u8>)> {
     let mut files = vec![
@@ -417,7 +438,14 @@ pub fn files(findings: &Findings, more: Vec<(String, Vec<u8>)>) -> Vec<(String, 
         ),
         ("table.txt".to_owned(), table::render(findings).into_bytes()),
     ];
+    files.push((
+        "report.html".to_owned(),
+        page::compare(findings).into_bytes(),
+    ));
     files.extend(frame_files("findings", &csv::frame(findings)));
+    let drawn = plots(findings).into_iter();
+    files.extend(drawn.map(|(name, svg)| (name, svg.into_bytes())));
+    files.push(("slide.svg".to_owned(), slide(findings).into_bytes()));
     files.extend(more);
     with_manifest(files, &findings.manifest)
 }

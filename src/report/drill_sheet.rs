@@ -5,7 +5,7 @@ use super::drill_incidents::Recovery;
 use super::drill_words::{clock, effect, kind, length};
 use super::format::{UNKNOWN, decimal, margin_points, measured, percent_exact, whole};
 use super::layout::{Block, Line, columns};
-use super::sheet::{Sheet, block};
+use super::sheet::{Figure, Sheet, block};
 use crate::router::FaultKind;
 use crate::stats::Estimate;
 use crate::timeline::Dimension;
@@ -47,6 +47,16 @@ impl Drill {
                 .filter(|block| !block.lines.is_empty())
                 .collect(),
             file: None,
+            figures: self
+                .plots()
+                .into_iter()
+                .zip(self.shown())
+                .map(|((_, svg), row)| Figure {
+                    title: format!("The course of {}", row.policy),
+                    about: "Arrivals, the share that is served within the SLO, and a strip of attempts for each route, over the first replicate. Shaded: incidents.".to_owned(),
+                    svg,
+                })
+                .collect(),
             summary: self.summary(),
             notes: self.all_notes(),
             facts: self.facts(),

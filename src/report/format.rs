@@ -43,7 +43,7 @@ pub(super) fn decimal(value: f64, decimals: usize) -> String {
 }
 
 /// As [`decimal`], with a plus sign in front of what is above zero.
-fn signed(value: f64, decimals: usize) -> String {
+pub(super) fn signed(value: f64, decimals: usize) -> String {
     let text = decimal(value, decimals);
     let positive = value > 0.0 && text.bytes().any(|b| (b'1'..=b'9').contains(&b));
     format!("{}{text}", if positive { "+" } else { "" })

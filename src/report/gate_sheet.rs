@@ -40,6 +40,7 @@ impl Gate {
                 .filter(|block| !block.lines.is_empty())
                 .collect(),
             file: None,
+            figures: Vec::new(),
             summary: self.summary(),
             notes: self.notes(),
             facts: self.facts(),

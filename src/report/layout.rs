@@ -178,7 +178,7 @@ fn mirrors(findings: &Findings) -> Block {
 }
 
 /// What each shadow says about its candidate.
-fn shadows(findings: &Findings) -> Block {
+pub(super) fn shadows(findings: &Findings) -> Block {
     let several = findings.workload.replicates > 1;
     let with = findings
         .rows
@@ -231,7 +231,7 @@ fn shadows(findings: &Findings) -> Block {
 }
 
 /// The differences once more, with limits by drawing clusters anew.
-fn bootstrapped(findings: &Findings) -> Block {
+pub(super) fn bootstrapped(findings: &Findings) -> Block {
     let lines = findings
         .paired
         .iter()
@@ -260,7 +260,7 @@ fn bootstrapped(findings: &Findings) -> Block {
 }
 
 /// What became of candidates that are let in step by step.
-fn rollouts(findings: &Findings) -> Block {
+pub(super) fn rollouts(findings: &Findings) -> Block {
     let with = findings
         .rows
         .iter()
@@ -319,7 +319,7 @@ fn rollout(run: &Rollout) -> String {
 }
 
 /// How often verifiers erred: a cascade is as good as these two numbers.
-fn verifiers(findings: &Findings) -> Block {
+pub(super) fn verifiers(findings: &Findings) -> Block {
     let with = findings
         .rows
         .iter()
@@ -354,12 +354,12 @@ fn verifiers(findings: &Findings) -> Block {
 
 /// How final answers per route are written: the shares alone under a title that names the routes while
 /// that is short, else each share with its route's name.
-struct Answers {
+pub(super) struct Answers {
     title: Option<String>,
 }
 
 impl Answers {
-    fn of(routes: &[String]) -> Self {
+    pub(super) fn of(routes: &[String]) -> Self {
         const ROUTES_MAX: usize = 4;
         const TITLE_CHARS_MAX: usize = 30;
         let title = format!("final {}", routes.join("/"));
@@ -369,15 +369,15 @@ impl Answers {
         }
     }
 
-    fn title(&self) -> &str {
+    pub(super) fn title(&self) -> &str {
         self.title.as_deref().unwrap_or("final")
     }
 
-    fn are_numbers(&self) -> bool {
+    pub(super) fn are_numbers(&self) -> bool {
         self.title.is_some()
     }
 
-    fn cell(&self, row: &Row, routes: &[String]) -> String {
+    pub(super) fn cell(&self, row: &Row, routes: &[String]) -> String {
         if self.title.is_none() || row.final_share.iter().any(|share| share.value.is_none()) {
             return final_answers(row, routes);
         }
@@ -501,7 +501,7 @@ fn paired(findings: &Findings) -> Block {
 }
 
 /// Accuracy of a policy's mix and the policy's lead over it in points: `87.0 % (+3.1)`.
-fn mix(findings: &Findings, row: &Row, kind: &str) -> String {
+pub(super) fn mix(findings: &Findings, row: &Row, kind: &str) -> String {
     let found = findings.rows.iter().find_map(|candidate| {
         let mix = candidate.mix.as_ref()?;
         (mix.of == row.policy && candidate.kind == kind).then_some((candidate, mix))

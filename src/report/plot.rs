@@ -21,14 +21,14 @@ use crate::sweep::Scope;
 use axis::Axis;
 use labels::{Labels, width};
 
-const WIDTH: i32 = 960;
-const HEIGHT: i32 = 640;
+pub(super) const WIDTH: i32 = 960;
+pub(super) const HEIGHT: i32 = 640;
 /// The frame of the plane: left, top, right, bottom.
-const FRAME: (i32, i32, i32, i32) = (80, 80, 920, 570);
+pub(super) const FRAME: (i32, i32, i32, i32) = (80, 80, 920, 570);
 /// Ratio of dearest to cheapest from which on costs are drawn on a logarithmic axis.
-const LOG_RATIO: f64 = 20.0;
+pub(super) const LOG_RATIO: f64 = 20.0;
 /// Share of an axis that the points must take; else what is far from them is left outside.
-const CROWDED: f64 = 0.15;
+pub(super) const CROWDED: f64 = 0.15;
 /// Most entries of the legend.
 const LEGEND_MAX: usize = 12;
 /// Most single routes beyond the frame that are named.
@@ -36,7 +36,7 @@ const OUTSIDE_MAX: usize = 4;
 /// Most characters of a text from outside.
 const CHARS_MAX: usize = 48;
 /// A font of one pixel has this size for plotters, whose sizes are line heights.
-const FONT: f64 = 1.24;
+pub(super) const FONT: f64 = 1.24;
 
 /// Colours that colour-blind readers tell apart (M. Okabe, K. Ito, *Color Universal Design*, 2008), in
 /// an order that begins with the strongest.
@@ -397,7 +397,7 @@ impl<'s> Picture<'s> {
 }
 
 /// Names the single routes that are not on the plane, each once, with where they would be.
-fn beyond<'a>(area: &Area<'a>, outside: &[&Standing]) -> Drawn<'a> {
+pub(super) fn beyond<'a>(area: &Area<'a>, outside: &[&Standing]) -> Drawn<'a> {
     let mut named: Vec<&str> = Vec::new();
     let mut texts = Vec::new();
     for one in outside {
@@ -446,7 +446,7 @@ pub(super) fn write<'a>(
 }
 
 /// The plane with its ticks.
-fn frame<'a>(area: &Area<'a>, x: &Axis, y: &Axis) -> Drawn<'a> {
+pub(super) fn frame<'a>(area: &Area<'a>, x: &Axis, y: &Axis) -> Drawn<'a> {
     let (left, top, right, bottom) = FRAME;
     for (pixel, text) in x.ticks() {
         let line = vec![(pixel, top), (pixel, bottom)];
@@ -473,7 +473,7 @@ fn frame<'a>(area: &Area<'a>, x: &Axis, y: &Axis) -> Drawn<'a> {
 }
 
 /// The intervals of one position, as a cross.
-fn whiskers<'a>(
+pub(super) fn whiskers<'a>(
     area: &Area<'a>,
     one: &Standing,
     x: &Axis,
@@ -500,7 +500,7 @@ fn whiskers<'a>(
     Ok(())
 }
 
-fn label<'a>(
+pub(super) fn label<'a>(
     area: &Area<'a>,
     placed: &mut Labels,
     text: &str,

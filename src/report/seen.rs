@@ -34,6 +34,7 @@ pub fn seen(path: &str, seen: &Seen) -> Sheet {
         .into_iter()
         .filter(|block| !block.lines.is_empty())
         .collect(),
+        figures: Vec::new(),
         file: None,
         summary: summary(seen),
         notes: notes(seen),

@@ -1,4 +1,4 @@
-//! Documents that are not comparisons: plans and sizes, as table, Markdown, CSV or JSON.
+//! Documents that are not comparisons: plans and sizes, as table, Markdown, CSV, JSON or page.
 //!
 //! A [`Sheet`] is to `size` what `Findings` is to `compare`: everything that is printed is in it, and
 //! rendering computes nothing. The table and Markdown are for people; JSON holds the same numbers in
@@ -13,7 +13,7 @@ use super::layout::{Block, Line, columns};
 use super::{json as shape, markdown, table};
 
 /// Names of the formats a sheet can be written in.
-pub const SHEET_FORMATS: [&str; 4] = ["table", "markdown", "csv", "json"];
+pub const SHEET_FORMATS: [&str; 5] = ["table", "markdown", "csv", "json", "html"];
 
 /// A document of its own kind.
 pub struct Sheet {
@@ -25,6 +25,8 @@ pub struct Sheet {
     pub(super) blocks: Vec<Block>,
     /// A file that the document proposes, if it does.
     pub(super) file: Option<SheetFile>,
+    /// Its pictures, which are parts of its page.
+    pub(super) figures: Vec<Figure>,
     /// The one sentence to take away.
     pub summary: String,
     /// What has to be known to read the numbers.
@@ -33,6 +35,17 @@ pub struct Sheet {
     pub facts: Map<String, Value>,
     /// The records of the CSV file: flat, each with the same keys as the first.
     pub records: Vec<Map<String, Value>>,
+}
+
+/// A picture as part of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Figure {
+    /// What it is called, in a few words.
+    pub(super) title: String,
+    /// What can be seen in it, in a sentence or two.
+    pub(super) about: String,
+    /// The SVG document.
+    pub(super) svg: String,
 }
 
 /// A file as part of a document.
@@ -101,11 +114,12 @@ impl Sheet {
             }
             "csv" => Frame::of_records(&self.records).csv(),
             "json" => self.json(manifest),
+            "html" => super::page::of_sheet(self, manifest).html(),
             _ => return None,
         })
     }
 
-    /// The files of a report folder, as relative name and bytes: `findings.json`, `findings.csv` and (with the
+    /// The files of a report folder, as relative name and bytes: the page `report.html`, `findings.json`, `findings.csv` and (with the
     /// feature `frames`) `findings.parquet`, `table.md`, `table.txt`, then `more`, and last `manifest.json`,
     /// which holds the digests of the others.
     #[must_use]
@@ -115,6 +129,7 @@ impl Sheet {
         manifest: &Manifest,
     ) -> Vec<(String, Vec<u8>)> {
         let written = [
+            ("report.html", "html"),
             ("findings.json", "json"),
             ("table.md", "markdown"),
             ("table.txt", "table"),

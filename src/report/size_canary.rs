@@ -25,6 +25,7 @@ pub fn size_canary(sizing: &CanarySizing) -> Sheet {
             sizing.beta
         ),
         blocks: vec![truth(sizing), monitors(sizing), slices(sizing)],
+        figures: Vec::new(),
         file: Some(SheetFile {
             name: "canary.toml",
             language: "toml",

@@ -31,6 +31,7 @@ pub fn size_eval(subject: &EvalSubject, sizing: &EvalSizing) -> Sheet {
         .into_iter()
         .filter(|block| !block.lines.is_empty())
         .collect(),
+        figures: Vec::new(),
         file: None,
         summary: summary(sizing),
         notes: notes(subject, sizing),

@@ -30,6 +30,7 @@ pub fn size_shadow(plan: &ShadowPlan, sizing: &ShadowSizing) -> Sheet {
         .into_iter()
         .filter(|block| !block.lines.is_empty())
         .collect(),
+        figures: Vec::new(),
         file: None,
         summary: summary(plan, sizing),
         notes: notes(plan, sizing),

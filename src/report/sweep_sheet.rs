@@ -6,7 +6,7 @@ use super::compare::Paired;
 use super::format::{
     UNKNOWN, decimal, margin_points, percent_digits, points, share, usd, usd_value, whole,
 };
-use super::sheet::{Sheet, block};
+use super::sheet::{Figure, Sheet, block};
 use super::sweep::{Standing, Sweep, SweepPoint};
 use crate::stats::{Estimate, Limits, NonInferiority};
 use crate::sweep::Scope;
@@ -36,6 +36,11 @@ impl Sweep {
             title: self.title(),
             blocks,
             file: None,
+            figures: vec![Figure {
+                title: "Cost and accuracy of every point".to_owned(),
+                about: "Cost to the right, accuracy upwards, each with its interval; squares are single routes. The same numbers are in the tables.".to_owned(),
+                svg: self.plot(),
+            }],
             summary: self.summary(),
             notes: self.all_notes(),
             facts: self.facts(),

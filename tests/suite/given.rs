@@ -41,6 +41,7 @@ pub(crate) fn report_names(own: &[&str]) -> Vec<String> {
         "findings.csv",
         "findings.json",
         "manifest.json",
+        "report.html",
         "table.md",
         "table.txt",
     ];

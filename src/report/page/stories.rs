@@ -1,0 +1,102 @@
+//! Requests to look into: what each policy did with them, step by step.
+
+use super::{Cell, Column, Group, Part, Request, Section, Table};
+use crate::report::format::{UNKNOWN, decimal, usd_value, whole};
+use crate::report::{Findings, Sample, Story};
+
+/// Most bytes of text in all samples: the page must stay small enough to be sent by mail.
+const BYTES_MAX: usize = 120_000;
+
+/// The section, if anybody looked at requests.
+pub(super) fn section(findings: &Findings) -> Option<Section> {
+    let mut bytes = 0;
+    let shown: Vec<&Sample> = findings
+        .samples
+        .iter()
+        .take_while(|sample| {
+            bytes += size(sample);
+            bytes <= BYTES_MAX
+        })
+        .collect();
+    if shown.is_empty() {
+        return None;
+    }
+    let left = findings.samples.len() - shown.len();
+    let mut parts = vec![Part::Requests(shown.into_iter().map(request).collect())];
+    if left > 0 {
+        parts.push(Part::Prose(format!(
+            "{} further requests are in findings.json.",
+            whole(left as u64)
+        )));
+    }
+    Some(Section::new(
+        "requests",
+        "Requests to look into",
+        "A few requests, not a sample to compute from: what every policy did with them, as `routelab explain` tells it.",
+        parts,
+    ))
+}
+
+/// About how much of the page a sample takes.
+fn size(sample: &Sample) -> usize {
+    const ROW: usize = 400;
+    sample
+        .stories
+        .iter()
+        .map(|story| ROW + story.lines.iter().map(|line| line.len() + 8).sum::<usize>())
+        .sum()
+}
+
+fn request(sample: &Sample) -> Request {
+    let rows = sample
+        .stories
+        .iter()
+        .map(|story| {
+            vec![
+                Cell::words(&story.policy),
+                Cell::words(story.route.as_deref().unwrap_or("nobody")),
+                Cell::words(&grade(story)),
+                Cell::number(
+                    story.cost_usd.map_or_else(|| UNKNOWN.to_owned(), usd_value),
+                    story.cost_usd,
+                ),
+                Cell::number(whole(u64::from(story.calls)), Some(f64::from(story.calls))),
+            ]
+        })
+        .collect();
+    Request {
+        id: sample.request.clone(),
+        task: sample.task.clone(),
+        tenant: sample.tenant.clone().unwrap_or_default(),
+        table: Table {
+            caption: "What became of it".to_owned(),
+            columns: vec![
+                Column::words("policy"),
+                Column::words("served by"),
+                Column::words("grade"),
+                Column::number("USD", "Cost of this request"),
+                Column::number("calls", "Calls made for it"),
+            ],
+            groups: vec![Group {
+                label: String::new(),
+                rows,
+            }],
+            filters: Vec::new(),
+        },
+        stories: sample
+            .stories
+            .iter()
+            .map(|story| (story.policy.clone(), story.lines.clone()))
+            .collect(),
+    }
+}
+
+/// A grade in words.
+fn grade(story: &Story) -> String {
+    match story.grade {
+        None => UNKNOWN.to_owned(),
+        Some(grade) if grade >= 1.0 => "right".to_owned(),
+        Some(grade) if grade <= 0.0 => "wrong".to_owned(),
+        Some(grade) => decimal(grade, 2),
+    }
+}

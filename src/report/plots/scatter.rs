@@ -1,0 +1,237 @@
+//! Cost against accuracy: policies as dots with their intervals, controls as hollow squares, and the line
+//! through those that none is both cheaper and better than.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::report::format::{margin_points, whole};
+use crate::report::plot::axis::Axis;
+use crate::report::plot::labels::Labels;
+use crate::report::plot::{
+    Area, CROWDED, Drawn, FEW, FONT, FRAME, INK, LOG_RATIO, REFERENCE, beyond, frame, label, short,
+    whiskers, write,
+};
+use crate::report::{Findings, Row, Standing};
+use crate::stats::Estimate;
+use crate::stats::pareto::{Point, front};
+
+/// Who stands where.
+struct Mark {
+    standing: Standing,
+    control: bool,
+    on_front: bool,
+}
+
+/// What is drawn.
+pub(super) struct Picture<'f> {
+    findings: &'f Findings,
+    marks: Vec<Mark>,
+}
+
+impl<'f> Picture<'f> {
+    /// `None` if nobody has both a cost and an accuracy.
+    pub(super) fn of(findings: &'f Findings) -> Option<Self> {
+        let known: Vec<(&Row, Standing)> = findings
+            .rows
+            .iter()
+            .filter(|row| row.mix.is_none())
+            .filter_map(|row| {
+                let standing = standing(row)?;
+                (standing.accuracy.value.is_some() && standing.usd_per_1k.value.is_some())
+                    .then_some((row, standing))
+            })
+            .collect();
+        // Only what can be run is on the line: an oracle cannot.
+        let points: Vec<Point> = known
+            .iter()
+            .map(|(row, one)| {
+                let can_be_run = !row.control || row.kind == "always";
+                let value = |estimate: &Estimate| match can_be_run {
+                    true => estimate.value.unwrap_or(f64::NAN),
+                    false => f64::NAN,
+                };
+                Point {
+                    cost: value(&one.usd_per_1k),
+                    accuracy: value(&one.accuracy),
+                }
+            })
+            .collect();
+        let marks: Vec<Mark> = known
+            .into_iter()
+            .zip(front(&points))
+            .map(|((row, standing), on_front)| Mark {
+                standing,
+                control: row.control,
+                on_front,
+            })
+            .collect();
+        (!marks.is_empty()).then_some(Self { findings, marks })
+    }
+
+    fn axes(&self, controls: bool) -> Option<(Axis, Axis)> {
+        let (left, top, right, bottom) = FRAME;
+        let of = |which: fn(&Standing) -> &Estimate, unit: f64| -> Vec<f64> {
+            self.marks
+                .iter()
+                .filter(|mark| controls || !mark.control)
+                .map(|mark| which(&mark.standing))
+                .flat_map(|estimate| [estimate.value, estimate.low, estimate.high])
+                .flatten()
+                .map(|value| value * unit)
+                .collect()
+        };
+        let x = Axis::fitting(&of(|one| &one.usd_per_1k, 1.0), (left, right), LOG_RATIO)?;
+        let shares = of(|one| &one.accuracy, 100.0);
+        Some((x, Axis::fitting(&shares, (bottom, top), f64::INFINITY)?))
+    }
+
+    /// Draws into an area of `WIDTH` × `HEIGHT` pixels, with or without a title.
+    pub(super) fn draw<'a>(&self, area: &Area<'a>, titled: bool) -> Drawn<'a> {
+        let (left, top, right, bottom) = FRAME;
+        // Controls far away would leave the policies no room.
+        let near = self.axes(false);
+        let fitted = self.axes(true).map(|all| match &near {
+            Some(near) if all.0.share_of(&near.0).min(all.1.share_of(&near.1)) < CROWDED => *near,
+            _ => all,
+        });
+        let Some((x, y)) = fitted else {
+            return Ok(());
+        };
+        if titled {
+            self.titles(area)?;
+        }
+        frame(area, &x, &y)?;
+        let scale = if x.is_log() { ", logarithmic" } else { "" };
+        write(
+            area,
+            &format!("cost, USD per 1,000 requests{scale}"),
+            ((left + right) / 2, bottom + 36),
+            (14, INK, HPos::Center, VPos::Top),
+        )?;
+        let font = ("sans-serif", 14.0 * FONT).into_font();
+        let style = font
+            .transform(FontTransform::Rotate270)
+            .color(&INK)
+            .pos(Pos::new(HPos::Center, VPos::Top));
+        area.draw(&Text::new(
+            "accuracy, % of requests right",
+            (18, (top + bottom) / 2),
+            style,
+        ))?;
+        let at = |one: &Standing| -> Option<(i32, i32)> {
+            let (cost, share) = (one.usd_per_1k.value?, one.accuracy.value? * 100.0);
+            (x.holds(cost) && y.holds(share)).then(|| (x.pixel(cost), y.pixel(share)))
+        };
+        let outside: Vec<&Standing> = self
+            .marks
+            .iter()
+            .map(|mark| &mark.standing)
+            .filter(|one| at(one).is_none())
+            .collect();
+        if titled {
+            beyond(area, &outside)?;
+        }
+        self.line(area, &at)?;
+        let mut placed = Labels::within((left, top, right, bottom));
+        let inside: Vec<(&Mark, (i32, i32))> = self
+            .marks
+            .iter()
+            .filter_map(|mark| Some((mark, at(&mark.standing)?)))
+            .collect();
+        // Controls first: policies lie above them.
+        let in_order = || {
+            let of = |control: bool| {
+                inside
+                    .iter()
+                    .filter(move |(mark, _)| mark.control == control)
+            };
+            of(true).chain(of(false))
+        };
+        for (mark, _) in in_order() {
+            let colour = if mark.control { REFERENCE } else { FEW[0] };
+            whiskers(area, &mark.standing, &x, &y, colour.mix(0.55))?;
+        }
+        for (mark, centre) in in_order() {
+            let (px, py) = *centre;
+            if mark.control {
+                let corners = [(px - 4, py - 4), (px + 4, py + 4)];
+                area.draw(&Rectangle::new(corners, WHITE.filled()))?;
+                area.draw(&Rectangle::new(corners, REFERENCE.stroke_width(2)))?;
+            } else if mark.on_front {
+                area.draw(&Circle::new(*centre, 6, FEW[0].filled()))?;
+            } else {
+                area.draw(&Circle::new(*centre, 5, WHITE.filled()))?;
+                area.draw(&Circle::new(*centre, 5, FEW[0].stroke_width(2)))?;
+            }
+            placed.keep_clear(*centre, 7);
+        }
+        // Policies have the first choice of room.
+        let named = |control: bool| {
+            inside
+                .iter()
+                .filter(move |(mark, _)| mark.control == control)
+        };
+        for (mark, centre) in named(false).chain(named(true)) {
+            let colour = if mark.control { REFERENCE } else { INK };
+            let name = short(&mark.standing.name);
+            label(area, &mut placed, &name, *centre, colour)?;
+        }
+        Ok(())
+    }
+
+    /// The line through those on the front: between two steps the cheaper one is what can be had.
+    fn line<'a>(&self, area: &Area<'a>, at: &dyn Fn(&Standing) -> Option<(i32, i32)>) -> Drawn<'a> {
+        let mut on: Vec<(i32, i32)> = self
+            .marks
+            .iter()
+            .filter(|mark| mark.on_front)
+            .filter_map(|mark| at(&mark.standing))
+            .collect();
+        on.sort_unstable();
+        let mut steps: Vec<(i32, i32)> = Vec::new();
+        for (px, py) in on {
+            if let Some(&(_, before)) = steps.last() {
+                steps.push((px, before));
+            }
+            steps.push((px, py));
+        }
+        if steps.len() > 1 {
+            area.draw(&PathElement::new(steps, FEW[0].mix(0.6).stroke_width(2)))?;
+        }
+        Ok(())
+    }
+
+    fn titles<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
+        let workload = &self.findings.workload;
+        let title = format!(
+            "{}: accuracy against cost, {}",
+            short(&workload.name),
+            workload.evidence_word()
+        );
+        let left = FRAME.0;
+        write(area, &title, (left, 18), (18, INK, HPos::Left, VPos::Top))?;
+        let under = format!(
+            "{} requests, {} % intervals; dots: policies, filled on the front (line); squares: controls",
+            whole(workload.requests),
+            margin_points(self.findings.level)
+        );
+        write(
+            area,
+            &under,
+            (left, 46),
+            (12, REFERENCE, HPos::Left, VPos::Top),
+        )
+    }
+}
+
+fn standing(row: &Row) -> Option<Standing> {
+    Some(Standing {
+        name: row.policy.clone(),
+        world: 0,
+        accuracy: row.metric("accuracy")?.clone(),
+        usd_per_1k: row.metric("usd_per_1k")?.clone(),
+        calls_per_request: row.metric("calls_per_request")?.clone(),
+        unserved: row.metric("unserved")?.clone(),
+        notes: Vec::new(),
+    })
+}
