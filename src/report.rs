@@ -10,6 +10,7 @@
 
 mod compare;
 mod csv;
+mod decisions;
 mod drill;
 mod drill_facts;
 mod drill_incidents;
@@ -53,6 +54,7 @@ mod sweep_sheet;
 mod table;
 
 pub use compare::{Bootstrapped, Paired};
+pub use decisions::{DECISIONS_MAX, decision_files, decisions};
 pub use drill::{Drill, DrillOptions, drill};
 pub use format::visible;
 pub use frame::{Cells, Frame, FrameColumn};
@@ -77,7 +79,7 @@ pub use sweep::{
     Dominance, Dominator, Standing, Sweep, SweepOptions, SweepPoint, WorldResults, sweep,
 };
 
-use crate::sim::{Evidence, Results};
+use crate::sim::{Decisions, Evidence, Results};
 use crate::stats::{Bootstrap, Rule};
 use sample::Pooling;
 
@@ -139,12 +141,7 @@ impl Workload {
     /// The word for the evidence level that every report prints.
     #[must_use]
     pub const fn evidence_word(&self) -> &'static str {
-        match self.evidence {
-            Evidence::RePriced => "re-priced",
-            Evidence::Paired => "paired",
-            Evidence::OffPolicy => "off-policy",
-            Evidence::Simulated => "simulated",
-        }
+        self.evidence.name()
     }
 }
 
@@ -180,8 +177,12 @@ pub struct Findings {
     pub promotions: Vec<Promotion>,
     /// The same comparison for each task and tenant, if the experiment kept them apart.
     pub slices: Vec<Slice>,
+    /// What has to be known to read them.
+    pub slice_note: Option<String>,
     /// Some requests with everything that happened to them, if anybody looked.
     pub samples: Vec<Sample>,
+    /// How they were chosen.
+    pub sample_rule: Option<String>,
     /// The volume for which costs are stated: requests a month, if anybody asked.
     pub volume: Option<f64>,
     /// The days on which prices of the routes were read (`YYYY-MM-DD`), earliest and latest; `None` if nobody said.
@@ -207,13 +208,10 @@ impl Findings {
         }
     }
 
-    /// Takes up single requests and the rule by which they were chosen, which becomes a note.
+    /// Takes up single requests and the rule by which they were chosen.
     pub fn show(&mut self, samples: &crate::sim::Samples) {
         self.samples = samples.of.iter().map(Sample::of).collect();
-        if !self.samples.is_empty() {
-            self.notes
-                .push(format!("requests to look at: {}", samples.rule));
-        }
+        self.sample_rule = Some(samples.rule.clone()).filter(|_| !self.samples.is_empty());
     }
 
     /// The row of this name.
@@ -283,7 +281,7 @@ pub fn findings(
     notes.extend(notes::of_family(family, alpha));
     notes.extend(notes::of_clusters(results.cluster, &paired));
     notes.extend(notes::of_shadows(&rows, &pooling));
-    notes.extend(slices::note(&slices, results.cluster));
+    let slice_note = slices::note(&slices, results.cluster);
     let mut findings = Findings {
         manifest,
         workload: Workload {
@@ -305,6 +303,8 @@ pub fn findings(
         requirements,
         promotions,
         slices,
+        slice_note,
+        sample_rule: None,
         samples: Vec::new(),
         volume: options.volume,
         priced_on: results.priced_on.clone(),
@@ -423,10 +423,15 @@ pub const RENDERERS: &[Renderer] = &[
 ];
 
 /// The files of a report folder, as relative name and bytes: the page `report.html`, `findings.json`, `findings.csv`
-/// and (with the feature `frames`) `findings.parquet`, `table.md`, `table.txt`, the plots, `slide.svg` and `more`, and
-/// last `manifest.json`, which holds the digests of the others.
+/// and (with the feature `frames`) `findings.parquet`, `decisions.parquet` (else `decisions.csv.gz`), `columns.md` with the
+/// meaning of their columns, `table.md`, `table.txt`, the plots, `slide.svg` and `more`, and last `manifest.json`, which
+/// holds the digests of the others.
 #[must_use]
-pub fn files(findings: &Findings, more: Vec<(String, Vec<u8>)>) -> Vec<(String, Vec<u8>)> {
+pub fn files(
+    findings: &Findings,
+    decided: Option<&Decisions>,
+    more: Vec<(String, Vec<u8>)>,
+) -> Vec<(String, Vec<u8>)> {
     let mut files = vec![
         (
             "findings.json".to_owned(),
@@ -442,7 +447,22 @@ pub fn files(findings: &Findings, more: Vec<(String, Vec<u8>)>) -> Vec<(String, 
         "report.html".to_owned(),
         page::compare(findings).into_bytes(),
     ));
-    files.extend(frame_files("findings", &csv::frame(findings)));
+    let numbers = csv::frame(findings);
+    files.extend(frame_files("findings", &numbers));
+    let decided = decided.map(|decided| {
+        let frame = decisions(decided, findings.workload.evidence_word());
+        (frame, decided.in_words())
+    });
+    if let Some((frame, _)) = &decided {
+        files.push(frame.packed("decisions"));
+    }
+    let words = decisions::dictionary(
+        &numbers,
+        decided
+            .as_ref()
+            .map(|(frame, which)| (frame, which.as_str())),
+    );
+    files.push(("columns.md".to_owned(), words.into_bytes()));
     let drawn = plots(findings).into_iter();
     files.extend(drawn.map(|(name, svg)| (name, svg.into_bytes())));
     files.push(("slide.svg".to_owned(), slide(findings).into_bytes()));

@@ -70,6 +70,19 @@ pub enum Evidence {
     Simulated,
 }
 
+impl Evidence {
+    /// The word that every report prints.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RePriced => "re-priced",
+            Self::Paired => "paired",
+            Self::OffPolicy => "off-policy",
+            Self::Simulated => "simulated",
+        }
+    }
+}
+
 /// One row of an experiment: a policy or a control.
 #[derive(Clone, Debug)]
 pub struct Contestant {

@@ -20,6 +20,10 @@ use crate::units::Duration;
 /// Whose requests may be taken together.
 const CLUSTER_UNITS: [Unit; 3] = [Unit::User, Unit::Session, Unit::Tenant];
 
+/// Most requests of one task that are shown one by one in a report, and in all.
+const SAMPLES_PER_TASK: usize = 12;
+const SAMPLES_MAX: usize = 200;
+
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -155,7 +159,8 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         baseline: arguments.baseline.as_deref(),
         controls: true,
         stage: stage.as_ref(),
-        slices: false,
+        // Parts of the traffic are for the page: a table in a terminal has no room for them.
+        slices: arguments.report.is_some(),
         timed: timed.as_ref(),
         // The parser admits only these names.
         cluster: CLUSTER_UNITS
@@ -201,7 +206,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
             screen.say("note: `[timeline]` is left out: with --fidelity or --faults requests come one after the other");
         }
     }
-    let findings = match report::findings(
+    let mut findings = match report::findings(
         &results,
         &options,
         provenance::manifest(&inputs.digests, arguments.inputs.seed, command_line),
@@ -213,9 +218,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         }
     };
     let written = match &arguments.report {
-        Some(_) => folder
-            .write(&report::files(&findings, Vec::new()), screen)
-            .err(),
+        Some(_) => write(arguments, &experiment, &mut findings, &folder, screen).err(),
         None => None,
     };
     // The parser admits only names of renderers.
@@ -248,6 +251,35 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         102 => Exit::Inconclusive,
         _ => Exit::Fine,
     }
+}
+
+/// Writes the report: beside the findings it holds single decisions, and requests to look into.
+fn write(
+    arguments: &Arguments,
+    experiment: &Experiment<'_>,
+    findings: &mut report::Findings,
+    folder: &provenance::Folder<'_>,
+    screen: &Screen,
+) -> Result<(), Exit> {
+    let requests = findings.workload.requests;
+    let decided = watched::run(
+        requests,
+        arguments.threads,
+        arguments.quiet,
+        screen,
+        |tick, stop| {
+            let decisions = sim::decisions(experiment, report::DECISIONS_MAX, tick, stop)?;
+            let samples =
+                sim::samples(experiment, &decisions, SAMPLES_PER_TASK, SAMPLES_MAX, stop)?;
+            Ok((decisions, samples))
+        },
+    );
+    let (decisions, samples) = decided?;
+    findings.show(&samples);
+    folder.write(
+        &report::files(findings, Some(&decisions), Vec::new()),
+        screen,
+    )
 }
 
 /// Everything that does not fit between inputs and options.

@@ -178,15 +178,29 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     let manifest = provenance::manifest(&inputs.digests, arguments.inputs.seed, command_line);
     let plots = drill.plots();
     let plotted = plot(arguments, &plots, screen);
-    let plots = plots
+    let mut more: Vec<(String, Vec<u8>)> = plots
         .into_iter()
-        .map(|(policy, svg)| (format!("plot-{policy}.svg"), svg.into_bytes()));
+        .map(|(policy, svg)| (format!("plot-{policy}.svg"), svg.into_bytes()))
+        .collect();
+    if arguments.report.is_some() {
+        let decided = watched::run(
+            world.expected,
+            arguments.threads,
+            arguments.quiet,
+            screen,
+            |tick, stop| sim::decisions(&experiment, report::DECISIONS_MAX, tick, stop),
+        );
+        match decided {
+            Ok(decided) => more.extend(report::decision_files(&decided, results.evidence)),
+            Err(exit) => return exit,
+        }
+    }
     let delivered = provenance::deliver(
         &drill.sheet(),
         &arguments.format,
         &manifest,
         &folder,
-        plots.collect(),
+        more,
         screen,
     );
     match (delivered, plotted) {

@@ -1,13 +1,30 @@
 //! A long run with somebody watching: its threads, its progress bar, and Ctrl-C.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Exit;
 use super::screen::Screen;
 use crate::sim::Stopped;
+
+/// The flag that Ctrl-C raises. A process has one handler, and so one flag for all of its runs.
+fn flag() -> Arc<AtomicBool> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    FLAG.get_or_init(|| {
+        let flag = Arc::new(AtomicBool::new(false));
+        let raised = flag.clone();
+        // Without a handler Ctrl-C ends the process at once, which is fine.
+        let _ = ctrlc::set_handler(move || {
+            if raised.swap(true, Ordering::Relaxed) {
+                std::process::exit(Exit::Interrupted as i32);
+            }
+        });
+        flag
+    })
+    .clone()
+}
 
 /// Runs `job`, which will go through `total` requests, on this many threads (one per core if nobody
 /// says). It is told how to report progress and a flag that is raised when it should stop. What stopped it
@@ -19,22 +36,15 @@ pub(super) fn run<T: Send>(
     screen: &Screen,
     job: impl FnOnce(&(dyn Fn(u64) + Sync), &AtomicBool) -> Result<T, Stopped> + Send,
 ) -> Result<T, Exit> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = stop.clone();
-    // Only one handler can be set in a process; without it Ctrl-C ends the process at once, which is fine.
-    let _ = ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(Exit::Interrupted as i32);
-        }
-    });
+    let stop = flag();
     let progress = if quiet || !screen.is_watched() {
         ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
     } else {
         ProgressBar::new(total)
     };
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:30} {human_pos} of {human_len} requests, {eta} left")
-    {
+    if let Ok(style) = ProgressStyle::with_template(
+        "{bar:30} {human_pos} of {human_len} requests, {per_sec}, {eta} left",
+    ) {
         progress.set_style(style);
     }
     let mut pool = rayon::ThreadPoolBuilder::new();

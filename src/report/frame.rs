@@ -154,6 +154,22 @@ impl Frame {
         text
     }
 
+    /// The table as one compressed file, with its name: Parquet, or CSV without the feature `frames`.
+    pub(super) fn packed(&self, name: &str) -> (String, Vec<u8>) {
+        use std::io::Write as _;
+
+        if let Some(bytes) = self.parquet() {
+            return (format!("{name}.parquet"), bytes);
+        }
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        // Writing to memory cannot fail.
+        let _ = packer.write_all(self.csv().as_bytes());
+        (
+            format!("{name}.csv.gz"),
+            packer.finish().unwrap_or_default(),
+        )
+    }
+
     /// The table as Parquet: one file, compressed, in which the dictionary stands under the key
     /// `routelab.columns`. The same table gives the same bytes. `None` without the feature `frames`.
     #[must_use]

@@ -182,7 +182,7 @@ impl Gate {
 
     fn evidence(&self) -> Option<GateVerdict> {
         let least = self.options.min_evidence?;
-        let word = evidence_word(least);
+        let word = least.name();
         let has = self.findings.workload.evidence_word();
         let result = if strength(self.findings.workload.evidence) >= strength(least) {
             GateResult::Pass
@@ -311,15 +311,5 @@ const fn strength(evidence: Evidence) -> u8 {
         Evidence::Simulated => 1,
         Evidence::OffPolicy => 2,
         Evidence::Paired => 3,
-    }
-}
-
-/// The word for an evidence level.
-const fn evidence_word(evidence: Evidence) -> &'static str {
-    match evidence {
-        Evidence::RePriced => "re-priced",
-        Evidence::Paired => "paired",
-        Evidence::OffPolicy => "off-policy",
-        Evidence::Simulated => "simulated",
     }
 }

@@ -237,21 +237,21 @@ fn a_report_compares_each_task_each_tenant_and_both() {
         assert!((sum - wanted).abs() < 1e-9, "{name}: {sum}, not {wanted}");
     }
     let document: serde_json::Value =
-        serde_json::from_slice(&report::files(&findings, Vec::new())[1].1).unwrap();
+        serde_json::from_slice(&report::files(&findings, None, Vec::new())[2].1).unwrap();
     assert_eq!(document["slices"].as_array().unwrap().len(), 11);
     assert_eq!(document["slices"][3]["by"], "tenant");
     assert_eq!(document["slices"][3]["tenant"], "acme");
     assert!(document["slices"][3]["task"].is_null());
     assert!(
         findings
-            .notes
+            .slice_note
             .iter()
             .any(|note| note.contains("verdicts of slices"))
     );
     // Whoever did not ask finds nothing of it.
     let results = run_on(&experiment(&catalogue, &workload, &policies, 2_000), 2);
     let findings = report::findings(&results, &Options::default(), manifest()).unwrap();
-    let text = String::from_utf8(report::files(&findings, Vec::new())[1].1.clone()).unwrap();
+    let text = String::from_utf8(report::files(&findings, None, Vec::new())[2].1.clone()).unwrap();
     assert!(findings.slices.is_empty() && !text.contains("slices"));
 }
 

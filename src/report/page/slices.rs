@@ -51,7 +51,12 @@ pub(super) fn section(findings: &Findings) -> Option<Section> {
     if rows.is_empty() {
         return None;
     }
-    let mut parts = Vec::new();
+    let mut parts: Vec<Part> = findings
+        .slice_note
+        .iter()
+        .cloned()
+        .map(Part::Prose)
+        .collect();
     if let Some(svg) = plots::slices(findings) {
         parts.push(Part::Figure(Figure {
             title: "Differences from the baseline by part of the traffic".to_owned(),

@@ -22,10 +22,15 @@ pub(super) fn section(findings: &Findings) -> Option<Section> {
         return None;
     }
     let left = findings.samples.len() - shown.len();
-    let mut parts = vec![Part::Requests(shown.into_iter().map(request).collect())];
+    let mut parts: Vec<Part> = findings
+        .sample_rule
+        .iter()
+        .map(|rule| Part::Prose(format!("Chosen {rule}.")))
+        .collect();
+    parts.push(Part::Requests(shown.into_iter().map(request).collect()));
     if left > 0 {
         parts.push(Part::Prose(format!(
-            "{} further requests are in findings.json.",
+            "{} further requests were chosen that would make the page too long.",
             whole(left as u64)
         )));
     }
