@@ -79,7 +79,7 @@ pub use sweep::{
     Dominance, Dominator, Standing, Sweep, SweepOptions, SweepPoint, WorldResults, sweep,
 };
 
-use crate::sim::{Decisions, Evidence, Results};
+use crate::sim::{Blocks, Decisions, Evidence, Results};
 use crate::stats::{Bootstrap, Rule};
 use sample::Pooling;
 
@@ -221,14 +221,29 @@ impl Findings {
     }
 }
 
-/// Computes everything a report says.
+/// Computes everything a report says, from one run.
+///
+/// # Errors
+///
+/// Those of [`findings_in_blocks`].
+pub fn findings(
+    results: &Results,
+    options: &Options,
+    manifest: Manifest,
+) -> Result<Findings, Vec<String>> {
+    findings_in_blocks(results, None, options, manifest)
+}
+
+/// The same with the sums of blocks of requests beside the results, if the run gave them
+/// ([`run_in_blocks`](crate::sim::run_in_blocks)): savings then have an interval.
 ///
 /// # Errors
 ///
 /// One sentence per mistake in `options`: a margin or level out of range, a baseline that is not there
 /// (with the nearest name), a requirement that cannot be read. All of them are reported, not the first.
-pub fn findings(
+pub fn findings_in_blocks(
     results: &Results,
+    blocks: Option<&Blocks>,
     options: &Options,
     manifest: Manifest,
 ) -> Result<Findings, Vec<String>> {
@@ -247,7 +262,8 @@ pub fn findings(
         shared_rows: results.shared_rows,
         level: options.level,
     };
-    let rows = rows::rows(results, &pooling, (options.promotion_rule, options.margin));
+    let mut rows = rows::rows(results, &pooling, (options.promotion_rule, options.margin));
+    saving::fill(&mut rows, results, blocks, &pooling, manifest.seed);
     // (1 − 0.95)/2 is 0.025000000000000022 in floats: name it as it is meant.
     let alpha = ((1.0 - options.level) / 2.0 * 1e12).round() / 1e12;
     let test = compare::Test {

@@ -18,6 +18,7 @@ mod grader;
 mod group_sequential;
 mod interval;
 mod mcnemar;
+mod mix;
 pub mod multiplicity;
 mod noninferiority;
 pub mod off_policy;
@@ -67,6 +68,7 @@ pub use interval::{
     wilson_continuity, wilson_fraction,
 };
 pub use mcnemar::{McNemar, mcnemar, unpaired_standard_error};
+pub use mix::{CheapestMix, cheapest_mix};
 pub use noninferiority::{NonInferiority, Tails, from_limits, tango_test, upheld};
 pub use paired::{
     Ddof, Newcombe, Pairs, agresti_min, bonett_price, newcombe, newcombe10, tango, tango_statistic,
@@ -125,6 +127,13 @@ impl Estimate {
 
     /// The method of an interval by drawing clusters anew.
     pub const CLUSTER_BCA: &'static str = "cluster-bca";
+
+    /// The method of an interval by drawing blocks of consecutive requests anew, the same for everybody.
+    pub const BLOCK_BOOTSTRAP: &'static str = "block-bootstrap";
+
+    /// The method of a value that has no interval because requests hang on each other and there is but one
+    /// replicate.
+    pub const ONE_REPLICATE: &'static str = "one-replicate";
 
     /// The method of an interval over the means of replicates, whose n is the replicates.
     pub const T_REPLICATES: &'static str = "t-replicates";

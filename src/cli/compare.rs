@@ -17,6 +17,9 @@ use crate::standin::faults;
 use crate::stats::{RULES, Rule};
 use crate::units::Duration;
 
+/// Blocks of requests, over all replicates that have their own: enough for a bootstrap, and few enough to
+/// cost nothing beside the run.
+const BLOCKS: u64 = 100;
 /// Whose requests may be taken together.
 const CLUSTER_UNITS: [Unit; 3] = [Unit::User, Unit::Session, Unit::Tenant];
 
@@ -187,8 +190,8 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         Ok(folder) => folder,
         Err(exit) => return exit,
     };
-    let results = match simulate(arguments, &experiment, &mut warnings, screen) {
-        Ok(results) => results,
+    let (results, blocks) = match simulate(arguments, &experiment, &mut warnings, screen) {
+        Ok(measured) => measured,
         Err(exit) => return exit,
     };
     if !arguments.quiet {
@@ -206,8 +209,9 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
             screen.say("note: `[timeline]` is left out: with --fidelity or --faults requests come one after the other");
         }
     }
-    let mut findings = match report::findings(
+    let mut findings = match report::findings_in_blocks(
         &results,
+        blocks.as_ref(),
         &options,
         provenance::manifest(&inputs.digests, arguments.inputs.seed, command_line),
     ) {
@@ -304,7 +308,7 @@ fn simulate(
     experiment: &Experiment<'_>,
     warnings: &mut Diagnostics,
     screen: &Screen,
-) -> Result<sim::Results, Exit> {
+) -> Result<(sim::Results, Option<sim::Blocks>), Exit> {
     let requests = match experiment.timed {
         Some(timed) => timeline::extent(timed.timeline, experiment.requests, experiment.seed).0,
         None => experiment.requests,
@@ -315,6 +319,18 @@ fn simulate(
         arguments.threads,
         arguments.quiet,
         screen,
-        |tick, stop| sim::run(experiment, warnings, tick, stop),
+        |tick, stop| {
+            // Requests that hang on each other are not drawn anew in blocks.
+            if experiment.stage.is_some() || experiment.timed.is_some() {
+                return Ok((sim::run(experiment, warnings, tick, stop)?, None));
+            }
+            let replicates = match experiment.workload.is_recorded() {
+                true => 1,
+                false => u64::from(experiment.replicates),
+            };
+            let blocks = BLOCKS.div_ceil(replicates);
+            let measured = sim::run_in_blocks(experiment, blocks, warnings, tick, stop)?;
+            Ok((measured.0, Some(measured.1)))
+        },
     )
 }

@@ -150,6 +150,17 @@ fn row(findings: &Findings, row: &Row) -> Value {
     if let Some(rollouts) = &row.rollouts {
         object.insert("canary".to_owned(), self::rollouts(rollouts));
     }
+    if let Some(saving) = &row.saving {
+        object.insert(
+            "saving".to_owned(),
+            json!({
+                "mix": saving.mix,
+                "usd_per_1k": saving.usd_per_1k,
+                "share": saving.share,
+                "note": saving.note,
+            }),
+        );
+    }
     if !row.notes.is_empty() {
         object.insert("notes".to_owned(), json!(row.notes));
     }

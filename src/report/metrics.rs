@@ -81,7 +81,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "usd_per_1k",
         unit: Unit::Usd,
-        about: "Cost of a thousand requests in USD, all calls made for the caller included, mirrors not.",
+        about: "Cost of a thousand requests in USD, all calls made for the caller included, mirrors not; attempts that fail count as free, for what providers bill for them is not known.",
         point: |t| {
             Point::mean(
                 (t.costed, t.cost_sum, t.cost_square_sum),
@@ -98,6 +98,20 @@ pub const METRICS: &[Metric] = &[
         point: |t| {
             Point::mean(
                 (t.mirror_costed, t.mirror_cost_sum, t.mirror_cost_square_sum),
+                PER_1K,
+                NON_NEGATIVE,
+                "normal",
+            )
+        },
+    },
+    Metric {
+        name: "judge_usd_per_1k",
+        unit: Unit::Usd,
+        about: "Cost of calls of judges in USD for a thousand requests; it is part of their cost.",
+        point: |t| {
+            let priced = t.determined().saturating_sub(t.judge_unpriced);
+            Point::mean(
+                (priced, t.judge_cost_sum, t.judge_cost_square_sum),
                 PER_1K,
                 NON_NEGATIVE,
                 "normal",

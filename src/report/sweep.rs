@@ -410,7 +410,7 @@ fn gather(alternatives: &Alternatives, worlds: &[WorldResults]) -> Units {
     }
 }
 
-fn merged<'a>(units: impl IntoIterator<Item = &'a UnitSums>) -> UnitSums {
+pub(super) fn merged<'a>(units: impl IntoIterator<Item = &'a UnitSums>) -> UnitSums {
     let mut total = UnitSums::default();
     for unit in units {
         total.merge(unit);
@@ -419,7 +419,7 @@ fn merged<'a>(units: impl IntoIterator<Item = &'a UnitSums>) -> UnitSums {
 }
 
 /// At most [`UNITS_MAX`] units, of neighbours.
-fn fewer(units: Vec<UnitSums>) -> Vec<UnitSums> {
+pub(super) fn fewer(units: Vec<UnitSums>) -> Vec<UnitSums> {
     if units.len() <= UNITS_MAX {
         return units;
     }

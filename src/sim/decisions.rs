@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::contestants::{Field, Runner};
-use super::drive::{Answering, Outcome, VerifierCounts, flag};
+use super::drive::{Answering, Outcome, Verified, flag};
 use super::episode::{One, World, is_instant};
 use super::ledger::{Closed, Entry, Ledger};
 use super::{Experiment, Stopped, prepare, replicate};
@@ -350,7 +350,7 @@ impl Writer {
             batch,
             world,
         };
-        let (mut counts, mut unseen) = (VerifierCounts::default(), VerifierCounts::default());
+        let (mut counts, mut unseen) = (Verified::default(), Verified::default());
         let last = self.per_fold.len() - 1;
         let instant = is_instant(&self.router, &self.verifiers);
         for i in 0..asks.len() {

@@ -3,6 +3,7 @@
 //! Verdicts on a request that ends undetermined are not counted: nothing about it is.
 
 use super::episode::World;
+use super::tallying;
 use crate::policy::{Ask, Feedback, FeedbackOf, Policy, Why};
 use crate::router::{
     EligibleSet, Failure, Input, InstantWalk, Log, Need, Plan, Reply, RouteId, Router, Served,
@@ -157,7 +158,8 @@ pub(super) fn tell(
     }
 }
 
-/// How often verifiers were right, in the order of the tally's four counts, and what they took.
+/// How often verifiers were right about a request (or about several), in the order of the tally's four
+/// counts, and what they took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct VerifierCounts {
     pub(super) right: u32,
@@ -167,12 +169,43 @@ pub(super) struct VerifierCounts {
     /// Requests on which a verifier could not look.
     pub(super) unavailable: u32,
     /// Calls of judges.
-    pub(super) judge_calls: u32,
+    judge_calls: u32,
+    /// What the judges of one request cost, which stays unknown once a part is.
+    judge_cost: Sum,
+}
+
+/// What verifiers and judges did about all requests.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Verified {
+    counts: VerifierCounts,
     /// Σ (a request's calls of judges)².
-    judge_calls_square: u32,
+    judge_calls_square: u64,
+    judge_cost_sum: i128,
+    judge_cost_square_sum: i128,
+    /// Requests on which it is not known what judges cost.
+    judge_unpriced: u64,
 }
 
 impl VerifierCounts {
+    /// A judge was asked.
+    pub(super) fn ask_judge(&mut self) {
+        self.judge_calls += 1;
+    }
+
+    /// A judge's answer is billed.
+    pub(super) fn bill_judge(&mut self, cost: u64) {
+        self.judge_cost.add(cost);
+    }
+
+    /// What judges cost so far, as far as it is known.
+    pub(super) fn judge_cost(&self) -> u64 {
+        if self.judge_cost.0 == COST_UNKNOWN {
+            0
+        } else {
+            self.judge_cost.0
+        }
+    }
+
     pub(super) fn add_to(self, tally: &mut Tally) {
         tally.verified_right += u64::from(self.right);
         tally.accepted_right += u64::from(self.right_accepted);
@@ -180,7 +213,6 @@ impl VerifierCounts {
         tally.accepted_wrong += u64::from(self.wrong_accepted);
         tally.unavailable += u64::from(self.unavailable);
         tally.judge_calls_sum += u64::from(self.judge_calls);
-        tally.judge_calls_square_sum += u64::from(self.judge_calls_square);
     }
 
     /// Counts a verdict on an answer of this grade.
@@ -191,17 +223,43 @@ impl VerifierCounts {
         self.wrong += u32::from(grade == Score::WRONG);
         self.wrong_accepted += u32::from(grade == Score::WRONG && accepted);
     }
+}
 
+impl Verified {
     /// Adds what was seen of one request.
     #[inline(always)]
-    pub(super) fn add(&mut self, other: Self) {
-        self.unavailable += other.unavailable.min(1);
-        self.judge_calls += other.judge_calls;
-        self.judge_calls_square += other.judge_calls * other.judge_calls;
-        self.right += other.right;
-        self.right_accepted += other.right_accepted;
-        self.wrong += other.wrong;
-        self.wrong_accepted += other.wrong_accepted;
+    pub(super) fn add(&mut self, seen: VerifierCounts) {
+        let counts = &mut self.counts;
+        counts.unavailable += seen.unavailable.min(1);
+        counts.right += seen.right;
+        counts.right_accepted += seen.right_accepted;
+        counts.wrong += seen.wrong;
+        counts.wrong_accepted += seen.wrong_accepted;
+        if seen.judge_calls > 0 {
+            self.add_judges(&seen);
+        }
+    }
+
+    /// Adds what judges did about one request. Most requests see none.
+    #[inline(never)]
+    fn add_judges(&mut self, seen: &VerifierCounts) {
+        self.counts.judge_calls += seen.judge_calls;
+        self.judge_calls_square += u64::from(seen.judge_calls) * u64::from(seen.judge_calls);
+        let cost = seen.judge_cost.0;
+        if cost == COST_UNKNOWN {
+            self.judge_unpriced += 1;
+            return;
+        }
+        tallying::grow(&mut self.judge_cost_sum, i128::from(cost));
+        tallying::grow(&mut self.judge_cost_square_sum, tallying::square(cost));
+    }
+
+    pub(super) fn add_to(&self, tally: &mut Tally) {
+        self.counts.add_to(tally);
+        tally.judge_calls_square_sum += self.judge_calls_square;
+        tally.judge_unpriced += self.judge_unpriced;
+        tallying::grow(&mut tally.judge_cost_sum, self.judge_cost_sum);
+        tallying::grow(&mut tally.judge_cost_square_sum, self.judge_cost_square_sum);
     }
 }
 
@@ -269,7 +327,7 @@ impl Answering<'_> {
 pub(super) fn answer(
     router: &mut Router,
     answering: &Answering<'_>,
-    counts: &mut VerifierCounts,
+    counts: &mut Verified,
     plan: Plan,
     ask: &Ask,
     eligible: Option<EligibleSet>,
@@ -322,7 +380,7 @@ pub(super) fn answer(
 pub(super) fn call<L: Watch>(
     router: &mut Router,
     answering: &Answering<'_>,
-    counts: &mut VerifierCounts,
+    counts: &mut Verified,
     plan: Plan,
     need: Need,
     jitter: u64,
@@ -356,7 +414,8 @@ pub(super) fn call<L: Watch>(
                     };
                     cost.add(billed);
                     calls += 1;
-                    seen.judge_calls += 1;
+                    seen.ask_judge();
+                    seen.bill_judge(billed);
                 }
                 let Some(accepted) = answering.accepts(route, verifier, i, &mut seen) else {
                     router.step(&mut call, Input::Cancelled, now, log);
@@ -387,6 +446,7 @@ pub(super) fn call<L: Watch>(
 }
 
 /// A sum of costs that stays unknown once a part of it is.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum(pub(super) u64);
 
 impl Sum {

@@ -2,7 +2,7 @@
 
 use super::clusters::{self, Clusters};
 use super::contestants::{Field, Runner};
-use super::drive::{self, Answering, Outcome, VerifierCounts};
+use super::drive::{self, Answering, Outcome, Verified};
 use super::ledger::Ledger;
 use super::plain::{Deciding, Plain};
 use super::segments::Segments;
@@ -399,8 +399,8 @@ fn decide(
     tally: &mut Tally,
 ) {
     let learns = per_fold.iter().any(|policy| policy.stateful());
-    let mut counts = VerifierCounts::default();
-    let mut unseen = VerifierCounts::default();
+    let mut counts = Verified::default();
+    let mut unseen = Verified::default();
     let mut unpriced = 0;
     let instant = is_instant(router, answering.verifiers);
     let last = per_fold.len() - 1;
@@ -450,8 +450,8 @@ impl One<'_, '_> {
         ask: &Ask,
         first: u64,
         i: usize,
-        counts: &mut VerifierCounts,
-        unseen: &mut VerifierCounts,
+        counts: &mut Verified,
+        unseen: &mut Verified,
     ) -> (Outcome, Option<Outcome>) {
         let number = first + i as u64;
         let (router, answering) = (&mut *self.router, self.answering);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::contestants::{Field, Runner};
-use super::drive::{self, Answering, Outcome, VerifierCounts, Watch};
+use super::drive::{self, Answering, Outcome, Verified, Watch};
 use super::episode::{Scratch, Sums, World, jitter, run_chunk};
 use super::{CHUNK, Experiment, prepare};
 use crate::policy::{Ask, Decision, Policy};
@@ -145,7 +145,7 @@ fn story(
         lines: Vec::new(),
     };
     let mut router = world.catalogue.router();
-    let mut counts = VerifierCounts::default();
+    let mut counts = Verified::default();
     let outcome = drive::call(
         &mut router,
         answering,

@@ -47,7 +47,8 @@ impl UnitSums {
     }
 
     /// Mean cost and mean score, each in the unit of its sum; NaN unless something is known of both.
-    fn position(&self) -> Point {
+    #[must_use]
+    pub fn position(&self) -> Point {
         if self.graded == 0 || self.costed == 0 {
             return NOWHERE;
         }
@@ -108,6 +109,12 @@ impl Resampled {
     pub fn estimate(&self, alternative: usize) -> Option<Point> {
         let point = self.estimates.get(alternative)?;
         (!point.cost.is_nan()).then_some(*point)
+    }
+
+    /// What `statistic` says of where all alternatives stand, in each draw and in their order; NaN stands for a
+    /// place that is not known. Empty with fewer than two units.
+    pub fn values(&self, statistic: impl Fn(&[Point]) -> f64) -> Vec<f64> {
+        self.draws.iter().map(|points| statistic(points)).collect()
     }
 
     /// For each of these alternatives: whether it is on the front that they form, and in which share of

@@ -75,6 +75,12 @@ pub struct Tally {
     pub judge_calls_sum: u64,
     /// Σ (a request's calls of judges)².
     pub judge_calls_square_sum: u64,
+    /// Σ cost of a request's judges, where it is known; it is part of its cost.
+    pub judge_cost_sum: i128,
+    /// Σ (cost of a request's judges)².
+    pub judge_cost_square_sum: i128,
+    /// Requests on which a judge was asked whose cost is not known.
+    pub judge_unpriced: u64,
     /// Requests of unknown prompt length: they passed the window filter unchecked.
     pub unknown_need: u64,
     /// Mirrored calls.
@@ -173,7 +179,7 @@ impl Tally {
             both, both_cost_sum, both_cost_square_sum, both_score_sum, both_score_square_sum,
             both_cross_sum, unverified, escalated, verified_right, accepted_right,
             verified_wrong, accepted_wrong, unavailable, judge_calls_sum, judge_calls_square_sum,
-            unknown_need,
+            judge_cost_sum, judge_cost_square_sum, judge_unpriced, unknown_need,
             mirror_calls, mirror_costed, mirror_cost_sum, mirror_cost_square_sum,
             mirrored, mirror_fractional, m11, m10, m01, m00,
         } apart from { unserved, final_count });
@@ -344,6 +350,9 @@ mod tests {
             unavailable: at(43),
             judge_calls_sum: at(44),
             judge_calls_square_sum: at(45),
+            judge_cost_sum: at(52).into(),
+            judge_cost_square_sum: at(53).into(),
+            judge_unpriced: at(54),
             unknown_need: at(37),
             mirror_calls: at(38),
             mirror_costed: at(39),

@@ -83,6 +83,7 @@ fn a_judges_calls_are_billed_as_worked_out_by_hand() {
     assert!((value(&got, "usd_per_1k") - 1.6).abs() < 1e-12, "{got}");
     assert_eq!(value(&got, "calls_per_request"), 2.5);
     assert_eq!(value(&got, "judge_calls_per_request"), 1.0);
+    assert!((value(&got, "judge_usd_per_1k") - 0.96).abs() < 1e-12);
     assert_eq!(value(&got, "accuracy"), 1.0);
     assert_eq!(value(&got, "verifier_false_accept"), 0.0);
     assert_eq!(value(&got, "verifier_unavailable"), 0.0);
@@ -91,6 +92,7 @@ fn a_judges_calls_are_billed_as_worked_out_by_hand() {
         "id,input_tokens,correct_near,correct_second,correct_umpire\n1,100,1,1,1\n2,100,0,1,1\n",
     );
     assert!(got["usd_per_1k"]["value"].is_null(), "{got}");
+    assert!(got["judge_usd_per_1k"]["value"].is_null(), "{got}");
     assert_eq!(value(&got, "judge_calls_per_request"), 1.0);
 }
 
@@ -102,6 +104,7 @@ fn data_that_may_not_leave_the_eu_is_not_shown_to_a_judge_outside() {
     let closed: String = (0..40).map(|id| row(id, "eu-only", 100)).collect();
     let got = metrics(&format!("{head}{closed}"));
     assert_eq!(value(&got, "judge_calls_per_request"), 0.0);
+    assert_eq!(value(&got, "judge_usd_per_1k"), 0.0);
     assert_eq!(value(&got, "verifier_unavailable"), 1.0);
     assert_eq!(value(&got, "calls_per_request"), 2.0, "passed on");
     assert_eq!(got["final_share"]["second"]["value"], 1.0);

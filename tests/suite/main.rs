@@ -35,6 +35,7 @@ mod router_properties;
 mod router_reference;
 mod router_scenarios;
 mod router_world;
+mod saving;
 mod seen;
 mod segments;
 #[cfg(feature = "live")]

@@ -7,7 +7,7 @@ use super::{Stage, Trace, Tracer};
 use crate::policy::{Ask, Policy};
 use crate::router::{Input, Plan, Reply, RouteId, Router, Step, Target, Verdict, VerifierId};
 use crate::sim::contestants::Runner;
-use crate::sim::drive::{self, Answering, Outcome, Sum, VerifierCounts};
+use crate::sim::drive::{self, Answering, Outcome, Sum, Verified, VerifierCounts};
 use crate::sim::episode::{self, World, jitter};
 use crate::sim::ledger::Ledger;
 use crate::standin::outcome::{COST_UNKNOWN, Outcomes};
@@ -51,7 +51,7 @@ pub(super) struct Played {
 struct State<'a> {
     router: Router,
     tracer: Tracer<'a>,
-    counts: VerifierCounts,
+    counts: Verified,
     outcomes: Outcomes,
     /// What verifiers said about texts.
     verdicts: Vec<(usize, String, Verdict)>,
@@ -88,7 +88,7 @@ impl<'a> Course<'a> {
         let mut state = State {
             router: self.world.catalogue.router(),
             tracer: Tracer::new(self.routes, self.stage.keep_lines),
-            counts: VerifierCounts::default(),
+            counts: Verified::default(),
             outcomes: Outcomes::default(),
             verdicts: Vec::new(),
             ledger,
@@ -177,7 +177,7 @@ impl<'a> Course<'a> {
             // The copy goes out with the request, but after it in the books: what it does to breakers
             // and pauses concerns later requests.
             state.tracer.origin = "mirror ";
-            let mut unseen = VerifierCounts::default();
+            let mut unseen = Verified::default();
             let (copy, _) = self.call(state, &mut unseen, mirror, at, !jitter, end)?;
             state.tracer.origin = "";
             mirror_costed = copy.cost != COST_UNKNOWN;
@@ -194,7 +194,7 @@ impl<'a> Course<'a> {
     fn call(
         &self,
         state: &mut State<'_>,
-        counts: &mut VerifierCounts,
+        counts: &mut Verified,
         plan: Plan,
         at: At<'_>,
         jitter: u64,
@@ -251,6 +251,7 @@ impl<'a> Course<'a> {
                             let asked = self.judge(state, route, verifier, at, now, &mut seen)?;
                             if let Some(asked) = asked {
                                 cost.add(asked.cost);
+                                seen.bill_judge(asked.cost);
                                 calls = calls.saturating_add(1);
                                 now = asked.ended_at;
                                 Some(asked.verdict)
@@ -375,7 +376,7 @@ impl<'a> Course<'a> {
         {
             return Ok(None);
         }
-        seen.judge_calls += 1;
+        seen.ask_judge();
         state.tracer.trace.attempts += 1;
         let sent = Sent {
             route: judge.route,

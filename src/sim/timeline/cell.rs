@@ -18,7 +18,7 @@ use super::queue::{Event, Queue};
 use super::watch::Watch;
 use crate::policy::{Ask, Feedback, FeedbackOf, Policy, Why};
 use crate::router::{Call, Input, Need, Plan, Reply, RouteId, Router, Step, VerifierId};
-use crate::sim::drive::{Outcome, Sum, VerifierCounts};
+use crate::sim::drive::{Outcome, Sum, Verified, VerifierCounts};
 use crate::sim::episode::{World, jitter};
 use crate::sim::ledger::Ledger;
 use crate::standin::outcome::NOT_IN_WORLD;
@@ -66,8 +66,6 @@ struct Live {
     sent_at: Instant,
     pending: Pending,
     cost: Sum,
-    /// What judges cost.
-    judge_cost: u64,
     /// When the caller saw the first token of the last answer, if it was not kept back.
     shown_at: Option<Instant>,
     seen: VerifierCounts,
@@ -110,7 +108,7 @@ pub(super) struct Cell<'a> {
     providers: Providers<'a>,
     watch: Watch<'a>,
     pub(super) tally: Tally,
-    counts: VerifierCounts,
+    counts: Verified,
     calls: Vec<Live>,
     free: Vec<u32>,
     queue: Queue,
@@ -160,7 +158,7 @@ impl<'a> Cell<'a> {
                 final_count: vec![0; routes],
                 ..Tally::default()
             },
-            counts: VerifierCounts::default(),
+            counts: Verified::default(),
             calls: Vec::new(),
             free: Vec::new(),
             queue: Queue::new(),
@@ -325,7 +323,6 @@ impl<'a> Cell<'a> {
             sent_at: self.now,
             pending: Pending::Wake,
             cost: Sum(0),
-            judge_cost: 0,
             shown_at: None,
             seen: VerifierCounts::default(),
             why: opened.why,

@@ -99,7 +99,7 @@ impl Cell<'_> {
             return Asked::Now(Some(Verdict::Unavailable));
         };
         live.calls = live.calls.saturating_add(1);
-        live.seen.judge_calls += 1;
+        live.seen.ask_judge();
         let column = self.world.world[usize::from(judged.0)];
         let price = self.world.prices[usize::from(judge.route.0)];
         let sent = Attempted {
@@ -146,7 +146,7 @@ impl Cell<'_> {
         }
         let live = &mut self.calls[place as usize];
         live.cost.add(cost);
-        live.judge_cost = live.judge_cost.saturating_add(cost);
+        live.seen.bill_judge(cost);
         self.look(window, place, judged, verifier)
     }
 

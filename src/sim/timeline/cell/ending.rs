@@ -50,7 +50,7 @@ impl Cell<'_> {
         let passage = &mut self.watch.passage;
         if live.cost.0 != COST_UNKNOWN && own_cost != COST_UNKNOWN {
             let rest = live.cost.0.saturating_sub(own_cost);
-            passage.wasted_cost += u128::from(rest.saturating_sub(live.judge_cost));
+            passage.wasted_cost += u128::from(rest.saturating_sub(live.seen.judge_cost()));
         }
         passage.ttft.add(ttft);
         passage.total.add(total);
@@ -106,7 +106,8 @@ impl Cell<'_> {
             }
             let passage = &mut self.watch.passage;
             if live.cost.0 != COST_UNKNOWN {
-                passage.wasted_cost += u128::from(live.cost.0.saturating_sub(live.judge_cost));
+                passage.wasted_cost +=
+                    u128::from(live.cost.0.saturating_sub(live.seen.judge_cost()));
             }
             passage.lose(class, reason);
         }
