@@ -17,6 +17,7 @@ mod lesson;
 #[cfg(feature = "live")]
 mod live;
 mod off_policy;
+mod page;
 mod population;
 mod program;
 mod readme;
