@@ -33,6 +33,8 @@ mod notes;
 pub mod page;
 mod plot;
 mod plots;
+#[cfg(feature = "png")]
+mod png;
 mod promotion;
 mod require;
 mod rollouts;
@@ -62,6 +64,8 @@ pub use gate::{ChangedKey, Gate, GateOptions, GateResult, GateVerdict};
 pub use manifest::{FileDigest, Manifest, sha256_hex};
 pub use metrics::{METRICS, Metric, Unit};
 pub use plots::{plots, slide};
+#[cfg(feature = "png")]
+pub use png::png;
 pub use promotion::{Promotion, PromotionCurve};
 pub use require::{Judgement, Measure, Outcome, Requirement};
 pub use rollouts::Rollouts;

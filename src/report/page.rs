@@ -97,6 +97,8 @@ pub(super) struct Section {
     pub(super) id: String,
     /// Its heading.
     pub(super) heading: String,
+    /// The heading in a word or two, for links.
+    pub(super) link: String,
     /// What it shows, in a sentence or two; empty if that is plain.
     pub(super) about: String,
     /// What it shows.
@@ -109,10 +111,24 @@ impl Section {
         Self {
             id: id.to_owned(),
             heading: heading.to_owned(),
+            link: link(heading),
             about: about.to_owned(),
             parts,
         }
     }
+}
+
+/// A heading in few words: what follows a comma or a colon is detail.
+fn link(heading: &str) -> String {
+    const CHARS_MAX: usize = 32;
+    let text = heading.split([',', ':']).next().unwrap_or_default();
+    if text.chars().count() <= CHARS_MAX {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(CHARS_MAX).collect();
+    // Whole words, if there are several.
+    let end = cut.rfind(' ').unwrap_or(cut.len());
+    format!("{}…", &cut[..end])
 }
 
 /// A part of a section.

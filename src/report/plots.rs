@@ -43,6 +43,16 @@ pub(super) fn promotion(findings: &Findings, promotion: &Promotion) -> String {
     svg(chance::SIZE, |area| chance::draw(area, findings, promotion))
 }
 
+/// What a picture of chances is called.
+pub(super) fn promotion_title(promotion: &Promotion) -> String {
+    let who = super::plot::short(&promotion.policy);
+    if promotion.is_shadow {
+        format!("Chance that the candidate of {who} is promoted")
+    } else {
+        format!("Chance that a candidate like {who} is promoted")
+    }
+}
+
 /// Differences from the baseline by part of the traffic; `None` without parts.
 pub(super) fn slices(findings: &Findings) -> Option<String> {
     let picture = parts::Picture::of(findings)?;

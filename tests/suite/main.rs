@@ -19,6 +19,7 @@ mod lesson;
 #[cfg(feature = "live")]
 mod live;
 mod off_policy;
+mod page;
 mod population;
 mod program;
 mod readme;

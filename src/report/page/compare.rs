@@ -44,7 +44,7 @@ fn page(findings: &Findings, gate: &[VerdictLine]) -> Page {
     sections.extend(stories::section(findings));
     sections.push(Section::new(
         "evidence",
-        "What this allows to say",
+        "Evidence: what this allows to say and what not",
         "",
         vec![Part::Table(evidence::table(findings.workload.evidence))],
     ));
@@ -54,7 +54,7 @@ fn page(findings: &Findings, gate: &[VerdictLine]) -> Page {
     }
     sections.push(Section::new(
         "source",
-        "How to make this again",
+        "Source: how to make this again",
         "",
         vec![Part::Source(findings.manifest.clone())],
     ));
@@ -315,7 +315,7 @@ fn differences(findings: &Findings) -> Option<Section> {
     };
     Some(Section::new(
         "differences",
-        "Differences on the same requests",
+        "Differences, on the same requests",
         &format!(
             "Against {}, {}; margin {} points, one-sided alpha {}{holm}.",
             visible(baseline),
@@ -360,7 +360,7 @@ fn promotion(findings: &Findings) -> Option<Section> {
         .iter()
         .map(|promotion| {
             Part::Figure(Figure {
-                title: format!("Chance that {} is promoted", promotion.policy),
+                title: plots::promotion_title(promotion),
                 about: format!(
                     "Probability that the rule {} promotes, against the true difference, for several numbers of pairs. Exact sums, with the two disagreeing on {} % of pairs as seen {}.",
                     promotion.rule,
@@ -378,7 +378,7 @@ fn promotion(findings: &Findings) -> Option<Section> {
     (!figures.is_empty()).then(|| {
         Section::new(
             "promotion",
-            "Chance of promotion",
+            "Promotion: chances by true difference",
             "How often a test of so many pairs would promote a candidate. Left of the margin a promotion is an error; at a difference of 0 a refusal is a good candidate held up.",
             figures,
         )
@@ -440,7 +440,7 @@ fn sizing(findings: &Findings) -> Option<Section> {
     }
     Some(Section::new(
         "sizing",
-        "How much data would settle what is open",
+        "Sizing: data that would settle what is open",
         "",
         vec![Part::Table(Table {
             caption: "Open verdicts".to_owned(),

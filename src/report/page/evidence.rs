@@ -70,6 +70,12 @@ pub(super) fn warning(evidence: Evidence) -> Option<&'static str> {
     }
 }
 
+/// As [`warning`], of the level of this name; `None` if there is none of this name.
+pub(super) fn warning_of(word: &str) -> Option<&'static str> {
+    let level = LEVELS.iter().find(|level| level.word == word)?;
+    warning(level.evidence)
+}
+
 /// The four levels with this one marked.
 pub(super) fn table(here: Evidence) -> Table {
     let rows = LEVELS

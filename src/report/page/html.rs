@@ -55,6 +55,23 @@ impl Html {
         Self::element(tag, attributes, [Self::text(text)])
     }
 
+    /// An element with a sentence in it, in which words between backticks are set as code.
+    pub(super) fn sentence(tag: &'static str, attributes: Attributes<'_>, text: &str) -> Self {
+        let parts: Vec<&str> = text.split('`').collect();
+        // An odd backtick is none of ours.
+        if parts.len() % 2 == 0 {
+            return Self::leaf(tag, attributes, text);
+        }
+        let inner = parts.iter().enumerate().map(|(place, part)| {
+            if place % 2 == 1 {
+                Self::leaf("code", &[], part)
+            } else {
+                Self::text(part)
+            }
+        });
+        Self::element(tag, attributes, inner)
+    }
+
     /// A style sheet or a script, which is a literal of this program and so needs no escaping (and could
     /// have none: these elements know no entities).
     pub(super) fn code(tag: &'static str, code: &'static str) -> Self {

@@ -1,7 +1,7 @@
 //! The policies of a comparison as tables: what one decides by, and behind it everything that was measured.
 
 use super::compare::groups;
-use super::methods::measured;
+use super::methods::{alone, measured};
 use super::{Cell, Column, Table};
 use crate::report::format::{UNKNOWN, decimal, in_unit, percent, share, usd};
 use crate::report::layout::Answers;
@@ -77,12 +77,26 @@ pub(super) fn policies(findings: &Findings) -> Table {
             cells.push(row.saving.as_ref().map_or_else(Cell::default, |saving| {
                 let mut cell = measured(&saving.usd_per_1k, &usd(&saving.usd_per_1k));
                 if !cell.detail.is_empty() {
-                    cell.detail = format!("against {}: {}", saving.mix, cell.detail);
+                    cell.detail = format!(
+                        "against {}, of whose cost it is {}: {}",
+                        saving.mix,
+                        share(&saving.share),
+                        cell.detail
+                    );
                 }
                 cell
             }));
         }
-        cells.push(cell("calls_per_request", &|estimate| {
+        let plain = |name: &str, write: &dyn Fn(&Estimate) -> String| {
+            let metric = Metric::named(name).zip(row.metric(name));
+            metric.map_or_else(
+                || Cell::words(UNKNOWN),
+                |(metric, estimate)| {
+                    alone(estimate, write(estimate), &in_unit(metric.unit, estimate))
+                },
+            )
+        };
+        cells.push(plain("calls_per_request", &|estimate| {
             estimate
                 .value
                 .map_or_else(|| UNKNOWN.to_owned(), |value| decimal(value, 2))
@@ -92,7 +106,7 @@ pub(super) fn policies(findings: &Findings) -> Table {
                 in_unit(metric.unit, estimate)
             }));
         }
-        cells.push(cell("unserved", &percent));
+        cells.push(plain("unserved", &percent));
         cells.push(Cell {
             text: answers.cell(row, &findings.routes),
             is_prose: true,

@@ -10,6 +10,9 @@ pub(super) fn measured(estimate: &Estimate, written: &str) -> Cell {
         Some(at) if at > 0 => (written[..at].trim_end(), &written[at..]),
         _ => (written, ""),
     };
+    // Nothing at all, surely: an interval of nothing says no more.
+    let is_nothing = [estimate.value, estimate.low, estimate.high] == [Some(0.0); 3];
+    let aside = if is_nothing { "" } else { aside };
     Cell {
         text: text.to_owned(),
         aside: aside.to_owned(),
@@ -21,6 +24,16 @@ pub(super) fn measured(estimate: &Estimate, written: &str) -> Cell {
         key: estimate.value,
         ..Cell::default()
     }
+}
+
+/// The same where only the number itself is shown: `whole` is how it is written with its interval, which then
+/// is a part of the detail.
+pub(super) fn alone(estimate: &Estimate, text: String, whole: &str) -> Cell {
+    let mut cell = measured(estimate, &text);
+    if let (Some(at), true) = (whole.find('['), estimate.limits().is_some()) {
+        cell.detail = format!("{}, {}", &whole[at..], cell.detail);
+    }
+    cell
 }
 
 /// How an estimate was made: `95 % interval by Wilson's score, n = 6,000`.
@@ -47,6 +60,7 @@ pub(super) fn method(name: &'static str) -> &'static str {
         Estimate::CLUSTER_T => "Student's t over clusters",
         Estimate::CLUSTER_TANGO => "Tango's paired score over clusters",
         Estimate::CLUSTER_BCA => "drawing clusters anew (BCa)",
+        "ratio" => "the delta method for a ratio",
         other => other,
     }
 }
@@ -67,6 +81,9 @@ mod tests {
         assert_eq!(cell.text, "93.0 %");
         assert_eq!(cell.aside, "[90.0, 95.0]");
         assert_eq!(cell.detail, "95 % interval by Wilson's score, n = 6,000");
+        let alone = alone(&estimate, "93 %".to_owned(), "93.0 % [90.0, 95.0]");
+        assert_eq!((alone.text.as_str(), alone.aside.as_str()), ("93 %", ""));
+        assert!(alone.detail.starts_with("[90.0, 95.0], 95 % interval"));
         let none = measured(&Estimate::unknown(0.95), "unknown");
         assert_eq!((none.detail.as_str(), none.key), ("", None));
     }

@@ -1,17 +1,20 @@
 //! Documents that are not comparisons, as pages: their grids, their pictures, their file, their notes.
 
-use super::{Cell, Column, Group, Page, Part, Section, Table};
+use super::{Cell, Column, Group, Page, Part, Section, Status, Table};
 use crate::report::Manifest;
 use crate::report::layout::{Block, Line};
 use crate::report::sheet::Sheet;
 
 /// A sheet as a page.
 pub(in crate::report) fn page(sheet: &Sheet, manifest: &Manifest) -> Page {
-    // A title is a name, a colon, and a line of facts.
-    let (title, facts) = sheet
-        .title
-        .split_once(": ")
-        .unwrap_or((sheet.title.as_str(), ""));
+    // A title is a name, a colon or a comma, and a line of facts.
+    let end = [": ", ", "]
+        .iter()
+        .filter_map(|sign| sheet.title.find(sign))
+        .min()
+        .unwrap_or(sheet.title.len());
+    let (title, facts) = sheet.title.split_at(end);
+    let facts = facts.trim_start_matches([':', ',', ' ']);
     let mut sections = vec![Section::new(
         "summary",
         "Summary",
@@ -48,7 +51,7 @@ pub(in crate::report) fn page(sheet: &Sheet, manifest: &Manifest) -> Page {
     }
     sections.push(Section::new(
         "source",
-        "How to make this again",
+        "Source: how to make this again",
         "",
         vec![Part::Source(manifest.clone())],
     ));
@@ -60,9 +63,18 @@ pub(in crate::report) fn page(sheet: &Sheet, manifest: &Manifest) -> Page {
             .filter(|fact| !fact.is_empty())
             .map(str::to_owned)
             .collect(),
-        warning: None,
+        warning: evidence(sheet).and_then(super::evidence::warning_of),
         sections,
     }
+}
+
+/// The level of evidence that the document's facts name, if they do.
+fn evidence(sheet: &Sheet) -> Option<&str> {
+    let workload = sheet.facts.get("workload");
+    let named = sheet.facts.get("evidence");
+    named
+        .or_else(|| workload.and_then(|workload| workload.get("evidence")))?
+        .as_str()
 }
 
 fn pictures(figures: Vec<Part>) -> Section {
@@ -93,12 +105,18 @@ pub(super) fn section(block: &Block, id: &str) -> Section {
     let (heading, about) = bracket
         .or_else(|| block.heading.split_once(": "))
         .unwrap_or((block.heading.as_str(), ""));
-    Section {
-        id: id.to_owned(),
-        heading: heading.to_owned(),
-        about: about.to_owned(),
-        parts: vec![Part::Table(table(block, heading))],
-    }
+    // What stood in brackets stands alone now.
+    let mut chars = about.chars();
+    let about: String = match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).chain(['.']).collect(),
+        None => String::new(),
+    };
+    Section::new(
+        id,
+        heading,
+        &about,
+        vec![Part::Table(table(block, heading))],
+    )
 }
 
 /// A grid of texts as a table whose numbers can be sorted.
@@ -111,14 +129,25 @@ pub(super) fn table(block: &Block, caption: &str) -> Table {
                 rows: Vec::new(),
             }),
             Line::Cells(cells) => {
-                let row = cells
+                let mut row: Vec<Cell> = cells
                     .iter()
                     .zip(&block.columns)
-                    .map(|(text, column)| cell(text, column.right))
+                    .map(|(text, column)| match column.title.as_str() {
+                        "verdict" | "result" => verdict(text),
+                        _ => cell(text, column.right),
+                    })
                     .collect();
-                if let Some(group) = groups.last_mut() {
-                    group.rows.push(row);
+                let Some(group) = groups.last_mut() else {
+                    continue;
+                };
+                // A name that stands once for several rows: sorted, they would not know whose they are.
+                let above = group.rows.last().and_then(|above| above.first());
+                if let (Some(first), Some(above)) = (row.first_mut(), above)
+                    && first.text.is_empty()
+                {
+                    *first = above.clone();
                 }
+                group.rows.push(row);
             }
         }
     }
@@ -135,6 +164,20 @@ pub(super) fn table(block: &Block, caption: &str) -> Table {
             .collect(),
         groups,
         filters: Vec::new(),
+    }
+}
+
+/// What became of something, with its sign.
+fn verdict(text: &str) -> Cell {
+    let status = match text {
+        "non-inferior" | "pass" => Some(Status::Pass),
+        "inferior" | "FAIL" => Some(Status::Fail),
+        "inconclusive" => Some(Status::Inconclusive),
+        _ => None,
+    };
+    Cell {
+        status,
+        ..cell(text, false)
     }
 }
 

@@ -95,7 +95,7 @@ pub(super) fn section(findings: &Findings) -> Option<Section> {
     }
     Some(Section::new(
         "slices",
-        "By task and tenant",
+        "Slices: by task and tenant",
         "A policy that is fine on the whole can be bad for somebody. Verdicts of parts are not adjusted for each other: among many, some look good or bad by chance.",
         parts,
     ))

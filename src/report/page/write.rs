@@ -75,7 +75,7 @@ impl Page {
             Html::element(
                 "li",
                 &[],
-                [Html::leaf("a", &[("href", &target)], &section.heading)],
+                [Html::leaf("a", &[("href", &target)], &section.link)],
             )
         });
         let kind = format!("routelab {}", self.kind);
@@ -127,7 +127,7 @@ impl Section {
             Html::leaf("h2", &[("id", &heading)], &self.heading),
         ];
         if !self.about.is_empty() {
-            inner.push(Html::leaf("p", &[("class", "about")], &self.about));
+            inner.push(Html::sentence("p", &[("class", "about")], &self.about));
         }
         for (place, part) in self.parts.iter().enumerate() {
             inner.push(Html::newline());
@@ -145,12 +145,12 @@ impl Part {
     /// As HTML; `id` is its own within the page.
     fn html(&self, id: &str) -> Html {
         match self {
-            Self::Summary(text) => Html::leaf("p", &[("class", "summary")], text),
-            Self::Prose(text) => Html::leaf("p", &[("class", "prose")], text),
+            Self::Summary(text) => Html::sentence("p", &[("class", "summary")], text),
+            Self::Prose(text) => Html::sentence("p", &[("class", "prose")], text),
             Self::Notes(notes) => Html::element(
                 "ul",
                 &[("class", "notes")],
-                notes.iter().map(|note| Html::leaf("li", &[], note)),
+                notes.iter().map(|note| Html::sentence("li", &[], note)),
             ),
             Self::Verdicts(lines) => Html::element(
                 "ul",
@@ -216,14 +216,16 @@ impl VerdictLine {
             Html::element("span", &[("class", "subject")], [Html::name(&self.subject)]),
             Html::text(" "),
         ];
+        inner.extend([
+            Html::leaf("span", &[("class", "measured")], &self.measured),
+            Html::text(" "),
+        ]);
         let mut claim = vec![Html::text(&self.claim)];
         if !self.remark.is_empty() {
             claim.push(Html::text(" "));
             claim.push(Html::leaf("span", &[("class", "remark")], &self.remark));
         }
         inner.push(Html::element("span", &[("class", "claim")], claim));
-        inner.push(Html::text(" "));
-        inner.push(Html::leaf("span", &[("class", "measured")], &self.measured));
         Html::element("li", &[("class", class)], inner)
     }
 }
@@ -243,11 +245,23 @@ impl Table {
         let caption = format!("{id}-caption");
         let head = self.columns.iter().map(Column::html);
         let mut inner = vec![
-            Html::leaf("caption", &[("id", &caption)], &self.caption),
+            Html::leaf(
+                "caption",
+                &[("id", &caption), ("class", "heard")],
+                &self.caption,
+            ),
             Html::newline(),
             Html::element("thead", &[], [Html::element("tr", &[], head)]),
         ];
         let width = self.columns.len().max(1).to_string();
+        let rows = || self.groups.iter().flat_map(|group| &group.rows);
+        let widths: Vec<u32> = (0..self.columns.len())
+            .map(|column| {
+                let asides = rows().filter_map(|row| row.get(column));
+                let widest = asides.map(|cell| digits_wide(&cell.aside)).max();
+                widest.unwrap_or(0).min(ASIDE_DIGITS_MAX)
+            })
+            .collect();
         for group in self.groups.iter().filter(|group| !group.rows.is_empty()) {
             let mut rows = vec![Html::newline()];
             if !group.label.is_empty() {
@@ -260,11 +274,13 @@ impl Table {
                 rows.push(Html::newline());
             }
             for row in &group.rows {
+                let columns = self.columns.iter().zip(&widths).enumerate();
                 let cells = row
                     .iter()
-                    .zip(&self.columns)
-                    .enumerate()
-                    .map(|(place, (cell, column))| cell.html(place == 0, column.right));
+                    .zip(columns)
+                    .map(|(cell, (place, (column, width)))| {
+                        cell.html(place == 0, column.right, *width)
+                    });
                 rows.push(Html::element("tr", &[], cells));
                 rows.push(Html::newline());
             }
@@ -289,6 +305,25 @@ impl Table {
     }
 }
 
+/// Most characters of a word that is never broken, and of a name that is not where there is room.
+const SHORT_CHARS_MAX: usize = 16;
+const NAME_CHARS_WHOLE: usize = 28;
+/// Widest aside for which the style sheet has a class, in digits.
+const ASIDE_DIGITS_MAX: u32 = 28;
+
+/// How wide a text of mostly digits is, in digits: signs of a number are narrower than these.
+fn digits_wide(text: &str) -> u32 {
+    let tenths: u32 = text
+        .chars()
+        .map(|c| match c {
+            '[' | ']' | '(' | ')' | ',' | '.' | ' ' | '-' => 6,
+            '+' => 13,
+            _ => 10,
+        })
+        .sum();
+    tenths.div_ceil(10)
+}
+
 impl Column {
     fn html(&self) -> Html {
         let mut attributes = vec![("scope", "col")];
@@ -303,17 +338,21 @@ impl Column {
 }
 
 impl Cell {
-    fn html(&self, is_first: bool, right: bool) -> Html {
+    fn html(&self, is_first: bool, right: bool, aside_width: u32) -> Html {
         let key = self.key.map(|key| format!("{key}"));
         let mut attributes: Vec<(&'static str, &str)> = Vec::new();
         if is_first {
             attributes.push(("scope", "row"));
         }
-        if right {
-            attributes.push(("class", "number"));
-        } else if let Some(status) = self.status {
-            attributes.push(("class", status.class()));
-        }
+        let chars = self.text.chars().count();
+        let class = match (right, self.status) {
+            (true, _) => "number",
+            (false, Some(status)) => status.class(),
+            (false, None) if chars <= SHORT_CHARS_MAX => "short",
+            (false, None) if chars <= NAME_CHARS_WHOLE && !self.is_prose => "middling",
+            (false, None) => "long",
+        };
+        attributes.push(("class", class));
         if let Some(key) = &key {
             attributes.push(("data-key", key));
         }
@@ -326,9 +365,11 @@ impl Cell {
             (false, true) => Html::leaf("bdi", &[], &self.text),
             (false, false) => Html::name(&self.text),
         });
-        if !self.aside.is_empty() {
+        if aside_width > 0 {
+            // Of one width in a column, so that the numbers before them end at one place.
+            let class = format!("aside w{aside_width}");
             inner.push(Html::text(" "));
-            inner.push(Html::leaf("span", &[("class", "aside")], &self.aside));
+            inner.push(Html::leaf("span", &[("class", &class)], &self.aside));
         }
         if !self.detail.is_empty() {
             attributes.push(("title", &self.detail));

@@ -5,7 +5,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::report::format::{decimal, margin_points, whole};
 use crate::report::plot::axis::Axis;
-use crate::report::plot::{Area, Drawn, FEW, FONT, GRID, INK, REFERENCE, short, write};
+use crate::report::plot::{Area, Drawn, FEW, FONT, GRID, INK, REFERENCE, write};
 use crate::report::{Findings, Promotion};
 
 /// Width and height.
@@ -15,7 +15,7 @@ const FRAME: (i32, i32, i32, i32) = (80, 84, 780, 372);
 
 pub(super) fn draw<'a>(area: &Area<'a>, findings: &Findings, promotion: &Promotion) -> Drawn<'a> {
     let (left, top, right, bottom) = FRAME;
-    let title = format!("Chance that {} is promoted", short(&promotion.policy));
+    let title = super::promotion_title(promotion);
     write(area, &title, (left, 18), (18, INK, HPos::Left, VPos::Top))?;
     let under = format!(
         "rule {}, margin {} points, one-sided alpha {}; the two disagree on {} % of pairs; exact",

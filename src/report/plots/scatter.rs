@@ -15,6 +15,14 @@ use crate::report::{Findings, Row, Standing};
 use crate::stats::Estimate;
 use crate::stats::pareto::{Point, front};
 
+/// Most names of one label.
+const NAMES_MAX: usize = 3;
+
+/// Whether two places are one to the eye.
+fn is_near(a: (i32, i32), b: (i32, i32)) -> bool {
+    (a.0 - b.0).abs() <= 2 && (a.1 - b.1).abs() <= 2
+}
+
 /// Who stands where.
 struct Mark {
     standing: Standing,
@@ -165,16 +173,34 @@ impl<'f> Picture<'f> {
             }
             placed.keep_clear(*centre, 7);
         }
-        // Policies have the first choice of room.
-        let named = |control: bool| {
-            inside
-                .iter()
-                .filter(move |(mark, _)| mark.control == control)
-        };
-        for (mark, centre) in named(false).chain(named(true)) {
-            let colour = if mark.control { REFERENCE } else { INK };
-            let name = short(&mark.standing.name);
-            label(area, &mut placed, &name, *centre, colour)?;
+        // Policies have the first choice of room. Who stands on one spot shares a label.
+        let mut named: Vec<(i32, i32)> = Vec::new();
+        for control in [false, true] {
+            for (mark, centre) in inside.iter().filter(|(mark, _)| mark.control == control) {
+                if named.iter().any(|other| is_near(*other, *centre)) {
+                    continue;
+                }
+                named.push(*centre);
+                let here = |(_, other): &&(&Mark, (i32, i32))| is_near(*other, *centre);
+                let of = |control: bool| {
+                    let mine = inside.iter().filter(here);
+                    mine.filter(move |(mark, _)| mark.control == control)
+                };
+                let names: Vec<String> = of(false)
+                    .chain(of(true))
+                    .map(|(mark, _)| short(&mark.standing.name))
+                    .collect();
+                let text = match names.len() {
+                    0..=NAMES_MAX => names.join(", "),
+                    more => format!(
+                        "{} and {} more",
+                        names[..NAMES_MAX].join(", "),
+                        more - NAMES_MAX
+                    ),
+                };
+                let colour = if mark.control { REFERENCE } else { INK };
+                label(area, &mut placed, &text, *centre, colour)?;
+            }
         }
         Ok(())
     }

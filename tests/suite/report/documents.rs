@@ -65,7 +65,8 @@ fn shown() -> Findings {
 #[test]
 fn documents_look_as_reviewed() {
     let findings = shown();
-    for renderer in RENDERERS {
+    // Pages have snapshots of their own: most of one is style.
+    for renderer in RENDERERS.iter().filter(|one| one.name != "html") {
         insta::assert_snapshot!(renderer.name, (renderer.render)(&findings));
     }
 }
