@@ -10,6 +10,7 @@ mod drill;
 mod drill_seen;
 mod drill_world;
 mod explain;
+mod init;
 mod inputs;
 mod numbers;
 mod provenance;
@@ -74,6 +75,8 @@ enum Colour {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write a folder with routes, policies and a workload in which the next command works at once.
+    Init(init::Arguments),
     /// Run policies on the same traffic and compare cost, accuracy and reliability.
     Compare(Box<compare::Arguments>),
     /// Read workloads, policies and route catalogues, and say everything that is wrong with them.
@@ -122,6 +125,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Colour::Never => Some(false),
     });
     let exit = match parsed.command {
+        Command::Init(command) => init::run(&command, &screen),
         Command::Compare(command) => compare::run(&command, &arguments, &screen),
         Command::Size(command) => size::run(&command, &arguments, &screen),
         Command::Check(command) => check::run(&command, &screen),

@@ -521,7 +521,8 @@ fn stem(path: &Path) -> String {
     name.split('.').next().unwrap_or_default().to_owned()
 }
 
-fn plain(error: &std::io::Error) -> String {
+/// An error of the system in plain words.
+pub(super) fn plain(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),

@@ -3,8 +3,8 @@
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::Path;
 
-use super::Exit;
-use crate::source::Diagnostics;
+use super::{Exit, inputs};
+use crate::source::{Diagnostic, Diagnostics};
 
 /// Where output goes and whether it is coloured.
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +52,33 @@ impl Screen {
         std::io::stderr().is_terminal()
     }
 
-    /// Says that nothing could be written there.
+    /// Says that nothing could be written there, and what to do.
     pub(super) fn cannot_write(&self, path: &Path, error: &std::io::Error) -> Exit {
-        self.say(&format!(
-            "error: cannot write to `{}`: {error}",
-            path.display()
-        ));
+        let help = match error.kind() {
+            ErrorKind::NotADirectory => {
+                "one of the folders in its path is a file; name another place"
+            }
+            ErrorKind::AlreadyExists => "a file of this name is in the way; name another folder",
+            ErrorKind::IsADirectory => "it is a folder; name a file",
+            ErrorKind::NotFound => {
+                "make the folder that it is to be in first, or name another place"
+            }
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                "name a place that you may write to, or change its permissions"
+            }
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                "make room there, or name a place on another disk"
+            }
+            _ => "name another place to write to",
+        };
+        self.complain(&Diagnostics(vec![
+            Diagnostic::error(format!(
+                "cannot write to `{}`: {}",
+                inputs::shown(path),
+                inputs::plain(error)
+            ))
+            .help(help),
+        ]));
         Exit::Failure
     }
 }

@@ -10,6 +10,7 @@ mod evidence;
 mod explain_and_check;
 mod fidelity;
 mod given;
+mod init;
 mod intervals;
 mod judges;
 mod latency_measured;
