@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::Exit;
 use super::inputs::{Permission, ROUTES, Reader};
-use super::screen::Screen;
+use super::screen::{Screen, unwritable};
 use crate::live::{
     AnswerStream, CallContext, CallError, Client, Hook, JsonLines, Options, Spend, Tracing,
 };
@@ -84,8 +84,10 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            screen.say(&format!("error: cannot start: {error}"));
-            return Exit::Failure;
+            return screen.fail(
+                &format!("cannot start: {error}"),
+                "close other programs, or raise the limits of this shell",
+            );
         }
     };
     let stop = Arc::new(Notify::new());
@@ -166,10 +168,7 @@ fn client(arguments: &Arguments, trail: &Arc<Trail>) -> Result<(Client, Diagnost
             .open(path);
         opened
             .map_err(|error| {
-                reader.found.push(Diagnostic::error(format!(
-                    "cannot write to `{}`: {error}",
-                    path.display()
-                )));
+                reader.found.push(unwritable(path, &error));
             })
             .ok()
     });

@@ -7,7 +7,7 @@ use super::inputs::{ROUTES, Reader, policy_files};
 use super::screen::Screen;
 use crate::catalogue::{Catalogue, PRICE_AGE_DAYS_MAX};
 use crate::policy::PolicyFile;
-use crate::source::{Diagnostic, Severity};
+use crate::source::{Diagnostic, Diagnostics, Severity};
 use crate::standin::faults;
 use crate::verify::Commands;
 use crate::workload::Workload;
@@ -99,7 +99,9 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
         return Exit::BadInput;
     }
     if files.is_empty() {
-        screen.say("error: there is nothing to check here; name files or folders");
+        let nothing = Diagnostic::error("there is nothing to check here");
+        let help = "name files or folders, or write some with `routelab init`";
+        screen.complain(&Diagnostics(vec![nothing.help(help)]));
         return Exit::BadInput;
     }
     let part = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });

@@ -3,11 +3,12 @@
 //! What it writes are ordinary files to be edited: routes with prices, policies, and a workload. Nothing is
 //! overwritten unless the user says so, and either all files of a template are written or none.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::screen::Screen;
-use super::{Exit, inputs};
+use super::{Exit, inputs, schema};
 use crate::source::{Diagnostic, Diagnostics};
 
 /// Files that stand in the way are listed up to this many.
@@ -40,16 +41,20 @@ enum Template {
 }
 
 /// A file of a template.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct File {
-    path: &'static str,
-    text: &'static str,
+    path: Cow<'static, str>,
+    text: Cow<'static, str>,
     /// What is in it, in a few words.
     about: &'static str,
 }
 
 const fn file(path: &'static str, text: &'static str, about: &'static str) -> File {
-    File { path, text, about }
+    File {
+        path: Cow::Borrowed(path),
+        text: Cow::Borrowed(text),
+        about,
+    }
 }
 
 const ROUTES: File = file(
@@ -163,26 +168,61 @@ impl Template {
     }
 }
 
+/// Where the schemas go.
+const SCHEMAS: &str = ".routelab/schema/";
+const SCHEMAS_ABOUT: &str = "what may be in each file, for editors";
+
+/// What editors that use Taplo (such as VS Code with Even Better TOML) read: where the schemas are, and the
+/// schemas of this very version.
+fn for_editors() -> Vec<File> {
+    let rules = file(
+        ".taplo.toml",
+        include_str!("init/taplo.toml"),
+        "where editors find the schemas",
+    );
+    let mut files = vec![rules];
+    for (index, (name, text)) in schema::inputs().enumerate() {
+        files.push(File {
+            path: Cow::Owned(format!("{SCHEMAS}{name}.json")),
+            text: Cow::Owned(text),
+            about: if index == 0 { SCHEMAS_ABOUT } else { "" },
+        });
+    }
+    files
+}
+
 pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
     let folder = &arguments.folder;
-    let files = arguments.template.files();
-    let in_the_way = in_the_way(folder, files, arguments.force);
+    let mut files = arguments.template.files().to_vec();
+    files.extend(for_editors());
+    let in_the_way = in_the_way(folder, &files, arguments.force);
     if !in_the_way.is_empty() {
         screen.complain(&Diagnostics(vec![refusal(&in_the_way, arguments.force)]));
         return Exit::BadInput;
     }
     let replaced: Vec<bool> = files
         .iter()
-        .map(|file| folder.join(file.path).exists())
+        .map(|file| folder.join(&*file.path).exists())
         .collect();
-    if let Err((path, error)) = write(folder, files) {
+    if let Err((path, error)) = write(folder, &files) {
         return screen.cannot_write(&path, &error);
     }
+    // The schemas are one thing to whoever reads this.
+    let in_a_line = |file: &File| !file.path.starts_with(SCHEMAS) || file.about == SCHEMAS_ABOUT;
     let width = files.iter().map(|file| file.path.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for (file, replaced) in files.iter().zip(replaced) {
+    for (file, replaced) in files
+        .iter()
+        .zip(replaced)
+        .filter(|(file, _)| in_a_line(file))
+    {
         let verb = if replaced { "replaced" } else { "created " };
-        text.push_str(&format!("{verb}  {:width$}   {}\n", file.path, file.about));
+        let path = if file.path.starts_with(SCHEMAS) {
+            SCHEMAS
+        } else {
+            &file.path
+        };
+        text.push_str(&format!("{verb}  {path:width$}   {}\n", file.about));
     }
     text.push_str("next: ");
     if folder.as_path() != Path::new(".") {
@@ -201,7 +241,7 @@ fn in_the_way(folder: &Path, files: &[File], force: bool) -> Vec<PathBuf> {
         }
     };
     for file in files {
-        let path = folder.join(file.path);
+        let path = folder.join(&*file.path);
         // The nearest thing above it that exists must be a folder.
         let above = path.ancestors().skip(1).find(|one| one.exists());
         if let Some(above) = above.filter(|above| !above.is_dir()) {
@@ -270,14 +310,14 @@ fn write_noting(
     // First everything under other names: what can go wrong mostly goes wrong here.
     let mut ready = Vec::with_capacity(files.len());
     for file in files {
-        let path = folder.join(file.path);
+        let path = folder.join(&*file.path);
         if let Some(parent) = path.parent() {
             done.make_folders(parent).map_err(at(parent))?;
         }
         let part = beside(&path, "part");
         // Noted first: a write that fails halfway leaves a file as well.
         done.0.push(Done::File(part.clone()));
-        std::fs::write(&part, file.text).map_err(at(&path))?;
+        std::fs::write(&part, file.text.as_bytes()).map_err(at(&path))?;
         ready.push((part, path));
     }
     for (part, path) in ready {
@@ -381,9 +421,12 @@ mod tests {
         let a = file("a.toml", "new", "");
         for (files, wrong) in [
             // Below a file nothing can be written.
-            ([sub, a, file("a.toml/x", "new", "")], "a.toml/x"),
+            (
+                [sub.clone(), a.clone(), file("a.toml/x", "new", "")],
+                "a.toml/x",
+            ),
             // The second file of a name finds what it wants to put in place gone.
-            ([a, sub, sub], "sub/deep/c.toml"),
+            ([a.clone(), sub.clone(), sub.clone()], "sub/deep/c.toml"),
         ] {
             let (at, _) = write(path, &files).unwrap_err();
             assert_eq!(at, path.join(wrong));

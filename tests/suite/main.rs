@@ -3,9 +3,11 @@
 mod abreast;
 mod acting;
 mod bad_input;
+mod bad_targets;
 mod canary;
 mod command_line;
 mod drill_command;
+mod environment;
 mod evidence;
 mod explain_and_check;
 mod fidelity;
@@ -33,6 +35,7 @@ mod router_properties;
 mod router_reference;
 mod router_scenarios;
 mod router_world;
+mod schemas;
 mod seen;
 #[cfg(feature = "live")]
 mod serve_command;
