@@ -142,8 +142,11 @@ fn client(arguments: &Arguments, trail: &Arc<Trail>) -> Result<(Client, Diagnost
     let files = std::slice::from_ref(&arguments.policy);
     let policies = if arguments.policy.is_dir() {
         reader.found.push(
-            Diagnostic::error("a call goes through one policy, and this is a folder")
-                .help("name one of the files in it with -p"),
+            Diagnostic::error(format!(
+                "a call goes through one policy, and `{}` is a folder",
+                super::inputs::shown(&arguments.policy)
+            ))
+            .help("name one of the files in it with -p"),
         );
         Vec::new()
     } else {

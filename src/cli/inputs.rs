@@ -274,7 +274,17 @@ impl Reader {
             return self.workload_of(path, &file);
         }
         let columns = match columns {
-            Some(columns) => Some(self.text(columns)?),
+            Some(columns) => {
+                let file = self.text(columns)?;
+                if file.text.trim().is_empty() {
+                    let nothing = format!("`{}` is empty: it names no column", shown(columns));
+                    self.found.push(Diagnostic::error(nothing).help(
+                        "write `grade = \"correct_{route}\"` into it, or leave --columns out: the usual names are found without it",
+                    ));
+                    return None;
+                }
+                Some(file)
+            }
             None => None,
         };
         let spec = workload::bare(&shown(path), columns.as_ref(), &mut self.found)?;

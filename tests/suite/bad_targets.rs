@@ -10,7 +10,7 @@ use crate::program::{Ran, command, run, run_in};
 /// there is nothing else to complain about.
 const READING: &[(&str, &str)] = &[
     ("compare", "compare {}"),
-    ("compare", "compare w.toml -p {}"),
+    ("compare", "compare w.toml -p {} --routes routes.toml"),
     ("compare", "compare w.toml --routes {}"),
     (
         "compare",
@@ -22,11 +22,11 @@ const READING: &[(&str, &str)] = &[
     ),
     (
         "sweep",
-        "sweep {} -p p.toml --vary static.default=small,large --routes routes.toml",
+        "sweep {} -p p.toml --vary policy.fixed.route=small,large --routes routes.toml",
     ),
     (
         "sweep",
-        "sweep w.toml -p {} --vary static.default=small,large --routes routes.toml",
+        "sweep w.toml -p {} --vary policy.fixed.route=small,large --routes routes.toml",
     ),
     (
         "drill",
@@ -73,11 +73,11 @@ const WRITING: &[(&str, &str)] = &[
     ),
     (
         "sweep",
-        "sweep w.toml -p p.toml --routes routes.toml --vary static.default=small,large --report {}",
+        "sweep w.toml -p p.toml --routes routes.toml --vary policy.fixed.route=small,large --report {}",
     ),
     (
         "sweep",
-        "sweep w.toml -p p.toml --routes routes.toml --vary static.default=small,large --plot {}.svg",
+        "sweep w.toml -p p.toml --routes routes.toml --vary policy.fixed.route=small,large --plot {}.svg",
     ),
     (
         "drill",

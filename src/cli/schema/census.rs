@@ -331,8 +331,7 @@ fn every_key_that_a_reader_asks_for_is_in_the_schema_and_the_other_way_round() {
                 // Whoever lists a table takes names, and says which of them are none.
                 known |= by == By::Listing;
             }
-            // A file with mistakes has tables in places where there are none.
-            if !known && !(places.tables.is_empty() && by == By::Listing) {
+            if !known {
                 wrong.push(format!(
                     "{kind}: `{key}` in `[{path}]` is asked for and not in the schema"
                 ));

@@ -30,6 +30,7 @@ pub(super) fn page<'t>(kinds: impl Iterator<Item = (&'t str, Json)>) -> String {
 pub(super) fn section(title: &str, schema: &Json) -> String {
     let mut out = Writer {
         text: format!("## {title}\n"),
+        is_placed: true,
         known: Vec::new(),
     };
     let root = schema["$ref"].as_str().map(definition_name);
@@ -42,11 +43,8 @@ pub(super) fn section(title: &str, schema: &Json) -> String {
         for (name, definition) in definitions {
             out.text.push_str(&format!("\n### Definition: `{name}`\n"));
             // A definition that is the whole file stands at its root.
-            let path = if root == Some(name.as_str()) {
-                ""
-            } else {
-                name
-            };
+            out.is_placed = root == Some(name.as_str());
+            let path = if out.is_placed { "" } else { name };
             out.definition(definition, path);
         }
     }
@@ -55,6 +53,8 @@ pub(super) fn section(title: &str, schema: &Json) -> String {
 
 struct Writer {
     text: String,
+    /// Whether what is written stands where it says in a file.
+    is_placed: bool,
     /// Tables that were written, without what they are about, and where they stand.
     known: Vec<(Json, String)>,
 }
@@ -63,10 +63,11 @@ impl Writer {
     /// A table with its keys, and below it the tables within.
     fn table(&mut self, node: &Json, path: &str, is_root: bool) {
         if !is_root {
-            let brackets = if path.ends_with("[]") {
-                ("[[", "]]")
-            } else {
-                ("[", "]")
+            // A definition has no place of its own in a file.
+            let brackets = match (self.is_placed, path.ends_with("[]")) {
+                (false, _) => ("", ""),
+                (true, true) => ("[[", "]]"),
+                (true, false) => ("[", "]"),
             };
             let shown = path.replace("[]", "");
             self.text
