@@ -9,12 +9,16 @@ mod compare;
 mod drill;
 mod drill_seen;
 mod drill_world;
+mod environment;
 mod explain;
 mod explain_log;
 mod gate;
+mod init;
 mod inputs;
+mod man;
 mod numbers;
 mod provenance;
+mod schema;
 mod screen;
 #[cfg(feature = "live")]
 mod serve;
@@ -29,7 +33,7 @@ mod watched;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use screen::Screen;
 
@@ -53,14 +57,16 @@ pub enum Exit {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 fine · 1 failure while running · 2 bad usage or bad input · 100 a requirement failed ·
-102 inconclusive (too little data) · 130 interrupted";
+102 inconclusive (too little data) · 130 interrupted
+
+Every flag can be set by an environment variable, which its help names; the command line goes before it.";
 
 /// A wind tunnel for LLM routing policies: what each costs, how accurate it is, how sure that is.
 #[derive(Debug, Parser)]
 #[command(name = "routelab", version, after_help = AFTER_HELP, max_term_width = 100)]
 struct Arguments {
     /// When to colour the output.
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, env = "ROUTELAB_COLOR")]
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
     color: Colour,
     #[command(subcommand)]
     command: Command,
@@ -76,6 +82,8 @@ enum Colour {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write a folder with routes, policies and a workload in which the next command works at once.
+    Init(init::Arguments),
     /// Run policies on the same traffic and compare cost, accuracy and reliability.
     Compare(Box<compare::Arguments>),
     /// Read workloads, policies and route catalogues, and say everything that is wrong with them.
@@ -97,6 +105,10 @@ enum Command {
     /// Serve stand-ins for providers on this machine, with scripted faults, for any client or gateway.
     #[cfg(feature = "live")]
     Serve(serve::Arguments),
+    /// Print the JSON Schema of a kind of file, for editors, or its keys as tables, for people.
+    Schema(schema::Arguments),
+    /// Print the manual page, or write one for each command to a folder.
+    Man(man::Arguments),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -107,7 +119,14 @@ enum Command {
 /// Runs the program with these arguments (the first is the program's name).
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
-    let parsed = match Arguments::try_parse_from(&arguments) {
+    let command = environment::with_variables(Arguments::command());
+    let matches = command.clone().try_get_matches_from(&arguments);
+    let parsed = matches.and_then(|matches| {
+        // A document says how it was made in flags: nobody else has this environment.
+        let arguments = environment::written_out(&command, &matches, &arguments);
+        Ok((Arguments::from_arg_matches(&matches)?, arguments))
+    });
+    let (parsed, arguments) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
             // Clap says by itself whether it goes to stdout (help, version) or stderr.
@@ -117,6 +136,9 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
                 Exit::Fine
             };
             let _ = error.print();
+            if let Some(variables) = environment::blamed(&command, &error, &arguments) {
+                Screen::new(None).say(&variables);
+            }
             return ExitCode::from(code as u8);
         }
     };
@@ -126,6 +148,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Colour::Never => Some(false),
     });
     let exit = match parsed.command {
+        Command::Init(command) => init::run(&command, &screen),
         Command::Compare(command) => compare::run(&command, &arguments, &screen),
         Command::Size(command) => size::run(&command, &arguments, &screen),
         Command::Check(command) => check::run(&command, &screen),
@@ -137,6 +160,8 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Command::Call(command) => call::run(&command, &screen),
         #[cfg(feature = "live")]
         Command::Serve(command) => serve::run(&command, &screen),
+        Command::Schema(command) => schema::run(&command, &screen),
+        Command::Man(arguments) => man::run(&arguments, command, &screen),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "routelab", &mut script);
@@ -152,6 +177,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Arguments::command().debug_assert();
+        environment::with_variables(Arguments::command()).debug_assert();
     }
 }

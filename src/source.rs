@@ -9,6 +9,8 @@ mod table;
 mod value;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Location, Severity, nearest};
+#[cfg(test)]
+pub(crate) use table::census;
 pub use table::{At, Context, Document, Table, describe_list};
 pub use value::Value;
 

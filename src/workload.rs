@@ -23,6 +23,7 @@ mod synthetic;
 mod synthetic_spec;
 pub(crate) mod unpack;
 
+pub(crate) use columns::roles as column_roles;
 pub use population::{Cascade, Expected, Population, RoutePopulation, TaskPopulation, Terms};
 pub use spec::{WorkloadSpec, bare, parse};
 

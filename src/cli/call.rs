@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::Exit;
 use super::inputs::{Permission, ROUTES, Reader};
-use super::screen::Screen;
+use super::screen::{Screen, unwritable};
 use crate::live::{
     AnswerStream, CallContext, CallError, Client, Hook, JsonLines, Options, Spend, Tracing,
 };
@@ -84,8 +84,10 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            screen.say(&format!("error: cannot start: {error}"));
-            return Exit::Failure;
+            return screen.fail(
+                &format!("cannot start: {error}"),
+                "close other programs, or raise the limits of this shell",
+            );
         }
     };
     let stop = Arc::new(Notify::new());
@@ -140,8 +142,11 @@ fn client(arguments: &Arguments, trail: &Arc<Trail>) -> Result<(Client, Diagnost
     let files = std::slice::from_ref(&arguments.policy);
     let policies = if arguments.policy.is_dir() {
         reader.found.push(
-            Diagnostic::error("a call goes through one policy, and this is a folder")
-                .help("name one of the files in it with -p"),
+            Diagnostic::error(format!(
+                "a call goes through one policy, and `{}` is a folder",
+                super::inputs::shown(&arguments.policy)
+            ))
+            .help("name one of the files in it with -p"),
         );
         Vec::new()
     } else {
@@ -166,10 +171,7 @@ fn client(arguments: &Arguments, trail: &Arc<Trail>) -> Result<(Client, Diagnost
             .open(path);
         opened
             .map_err(|error| {
-                reader.found.push(Diagnostic::error(format!(
-                    "cannot write to `{}`: {error}",
-                    path.display()
-                )));
+                reader.found.push(unwritable(path, &error));
             })
             .ok()
     });

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::Exit;
-use super::inputs::{ROUTES, Reader, policy_files};
+use super::inputs::{ROUTES, Reader, policy_files, shown};
 use super::screen::Screen;
 use crate::catalogue::{Catalogue, PRICE_AGE_DAYS_MAX};
 use crate::policy::PolicyFile;
-use crate::source::{Diagnostic, Severity};
+use crate::source::{Diagnostic, Diagnostics, Severity};
 use crate::standin::faults;
 use crate::verify::Commands;
 use crate::workload::Workload;
@@ -38,11 +38,20 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
+            let before = files.len();
             let routes = path.join("routes.toml");
             if routes.is_file() {
                 files.push(routes);
             }
             files.extend(policy_files(path));
+            // A folder that somebody names is meant to hold something.
+            if files.len() == before && !arguments.paths.is_empty() {
+                let nothing = format!("there is nothing to check in the folder `{}`", shown(path));
+                reader.found.push(
+                    Diagnostic::error(nothing)
+                        .help("name a folder of TOML files, or write some with `routelab init`"),
+                );
+            }
         } else {
             files.push(path.clone());
         }
@@ -99,7 +108,9 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
         return Exit::BadInput;
     }
     if files.is_empty() {
-        screen.say("error: there is nothing to check here; name files or folders");
+        let nothing = Diagnostic::error("there is nothing to check here");
+        let help = "name files or folders, or write some with `routelab init`";
+        screen.complain(&Diagnostics(vec![nothing.help(help)]));
         return Exit::BadInput;
     }
     let part = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });

@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     replicates: u32,
     /// Threads [default: one per core]. The result does not depend on it.
-    #[arg(long, value_name = "N", env = "ROUTELAB_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Whom the others are compared with [default: the most accurate always-<route>].
     #[arg(long, value_name = "POLICY")]

@@ -64,7 +64,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) replicates: u32,
     /// Threads [default: one per core]. The result does not depend on it.
-    #[arg(long, value_name = "N", env = "ROUTELAB_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// How the result is printed; CSV holds the time lines.
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = PossibleValuesParser::new(SHEET_FORMATS))]

@@ -63,7 +63,7 @@ pub(super) struct Files {
     #[arg(long, value_name = "FILE")]
     pub(super) columns: Option<PathBuf>,
     /// Seed of every random draw.
-    #[arg(long, value_name = "N", default_value_t = SEED, env = "ROUTELAB_SEED")]
+    #[arg(long, value_name = "N", default_value_t = SEED)]
     pub(super) seed: u64,
     #[command(flatten)]
     pub(super) permission: Permission,
@@ -140,9 +140,9 @@ impl Reader {
         };
         match read() {
             Ok(bytes) if bytes.len() as u64 > most => {
-                self.found.push(Diagnostic::error(format!(
-                    "`{shown}` is larger than {most} bytes"
-                )));
+                let large = Diagnostic::error(format!("`{shown}` is larger than {most} bytes"));
+                self.found
+                    .push(large.help("name a smaller file, or split it"));
                 None
             }
             Ok(bytes) => {
@@ -201,9 +201,9 @@ impl Reader {
             }
             seen.push(real);
             if seen.len() > POLICIES_MAX {
-                self.found.push(Diagnostic::error(format!(
-                    "at most {POLICIES_MAX} policies can be compared at once"
-                )));
+                let many = format!("at most {POLICIES_MAX} policies can be compared at once");
+                self.found
+                    .push(Diagnostic::error(many).help("name fewer with -p"));
                 break;
             }
             let Some(file) = self.text(&path) else {
@@ -265,13 +265,26 @@ impl Reader {
         self.has_timeline = false;
         if is_workload_file(path) {
             if columns.is_some() {
-                self.found.push(Diagnostic::error("--columns is for a data file given directly; a workload file has its own `[recorded.columns]`"));
+                self.found.push(
+                    Diagnostic::error("--columns is for a data file given directly; a workload file has its own `[recorded.columns]`")
+                        .help("leave --columns out"),
+                );
             }
             let file = self.text(path)?;
             return self.workload_of(path, &file);
         }
         let columns = match columns {
-            Some(columns) => Some(self.text(columns)?),
+            Some(columns) => {
+                let file = self.text(columns)?;
+                if file.text.trim().is_empty() {
+                    let nothing = format!("`{}` is empty: it names no column", shown(columns));
+                    self.found.push(Diagnostic::error(nothing).help(
+                        "write `grade = \"correct_{route}\"` into it, or leave --columns out: the usual names are found without it",
+                    ));
+                    return None;
+                }
+                Some(file)
+            }
             None => None,
         };
         let spec = workload::bare(&shown(path), columns.as_ref(), &mut self.found)?;
@@ -457,14 +470,25 @@ pub(super) fn policy_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Why a file cannot be read, and perhaps which one was meant.
+/// Why a file cannot be read, and what to do: perhaps another one was meant.
 pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostic {
+    if path == Path::new("-") {
+        return Diagnostic::error("cannot read `-`: standard input is not read, only files are")
+            .help("write it to a file and name that one; its digest is part of every report");
+    }
     let wrong = Diagnostic::error(format!("cannot read `{}`: {}", shown(path), plain(error)));
-    match near_file(path) {
-        Some(near) if error.kind() == std::io::ErrorKind::NotFound => {
-            wrong.help(format!("did you mean `{near}`?"))
+    match error.kind() {
+        std::io::ErrorKind::NotFound => wrong.help(match near_file(path) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => {
+                "name a file that is there; `routelab init` writes some to begin with".to_owned()
+            }
+        }),
+        std::io::ErrorKind::IsADirectory => wrong.help("name a file in it"),
+        std::io::ErrorKind::PermissionDenied => {
+            wrong.help("name a file that you may read, or change its permissions")
         }
-        _ => wrong,
+        _ => wrong.help("name another file"),
     }
 }
 
@@ -521,7 +545,8 @@ fn stem(path: &Path) -> String {
     name.split('.').next().unwrap_or_default().to_owned()
 }
 
-fn plain(error: &std::io::Error) -> String {
+/// An error of the system in plain words.
+pub(super) fn plain(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),

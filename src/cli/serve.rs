@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
     /// Seed of the workload's draws.
-    #[arg(long, value_name = "N", default_value_t = inputs::SEED, env = "ROUTELAB_SEED")]
+    #[arg(long, value_name = "N", default_value_t = inputs::SEED)]
     seed: u64,
     /// Write a line of JSON here for each request that comes in: no keys, no prompts.
     #[arg(long, value_name = "FILE")]
@@ -68,11 +68,7 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
         match File::options().create(true).append(true).open(path) {
             Ok(file) => spec.log = Some(Arc::new(Mutex::new(BufWriter::new(file))) as Log),
             Err(error) => {
-                screen.say(&format!(
-                    "error: cannot write the log to `{}`: {error}",
-                    path.display()
-                ));
-                return Exit::Failure;
+                return screen.cannot_write(path, &error);
             }
         }
     }
@@ -81,21 +77,24 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
     if let Err(error) = ctrlc::set_handler(move || {
         let _ = stop.send(());
     }) {
-        screen.say(&format!("error: cannot wait for signals: {error}"));
-        return Exit::Failure;
+        return screen.fail(
+            &format!("cannot wait for signals: {error}"),
+            "start it from a program or shell that lets it set a signal handler",
+        );
     }
     let server = match Server::start(spec) {
         Ok(server) => server,
         Err(error) => {
             let at = (arguments.host, arguments.port);
-            screen.say(&format!(
-                "error: cannot listen on {}:{}: {error}",
-                at.0, at.1
-            ));
-            if error.kind() == ErrorKind::AddrInUse {
-                screen.say("help: --port 0 takes a free port");
-            }
-            return Exit::Failure;
+            let help = match error.kind() {
+                ErrorKind::AddrInUse => "--port 0 takes a free port",
+                ErrorKind::PermissionDenied => "choose a --port above 1023",
+                _ => "choose another --host or --port",
+            };
+            return screen.fail(
+                &format!("cannot listen on {}:{}: {error}", at.0, at.1),
+                help,
+            );
         }
     };
     if !arguments.host.is_loopback() {

@@ -95,7 +95,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "RUNS", requires = "data", conflicts_with = "grader", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     simulate: Option<u32>,
     /// Seed of the simulated runs.
-    #[arg(long, value_name = "N", default_value_t = inputs::SEED, env = "ROUTELAB_SEED")]
+    #[arg(long, value_name = "N", default_value_t = inputs::SEED)]
     seed: u64,
     /// The route catalogue [default: policies/routes.toml].
     #[arg(long, value_name = "FILE")]

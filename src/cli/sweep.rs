@@ -44,7 +44,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     columns: Option<PathBuf>,
     /// Seed of every random draw; all points share it, and so their traffic.
-    #[arg(long, value_name = "N", default_value_t = inputs::SEED, env = "ROUTELAB_SEED")]
+    #[arg(long, value_name = "N", default_value_t = inputs::SEED)]
     seed: u64,
     #[command(flatten)]
     permission: inputs::Permission,
@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     replicates: u32,
     /// Threads [default: one per core]. The result does not depend on it.
-    #[arg(long, value_name = "N", env = "ROUTELAB_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Whom points are compared with: a control, or the policy as its file has it [default: the most
     /// accurate always-<route>].

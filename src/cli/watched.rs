@@ -52,8 +52,10 @@ pub(super) fn run<T: Send>(
         pool = pool.num_threads(usize::from(threads));
     }
     let pool = pool.build().map_err(|error| {
-        screen.say(&format!("error: cannot start the threads: {error}"));
-        Exit::Failure
+        screen.fail(
+            &format!("cannot start the threads: {error}"),
+            "ask for fewer with --threads",
+        )
     })?;
     let ran = pool.install(|| job(&|done| progress.inc(done), &stop));
     let done = progress.position();
@@ -64,8 +66,7 @@ pub(super) fn run<T: Send>(
             Exit::BadInput
         }
         Stopped::Failed(why) => {
-            screen.say(&format!("error: {why}"));
-            Exit::Failure
+            screen.fail(&why, "try fewer --requests or --threads; if it fails again, report it with this command line")
         }
         Stopped::Interrupted => {
             screen.say(&format!(

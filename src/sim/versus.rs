@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use super::contestants::{Field, Runner};
-use super::drive::{self, Answering, NO_ROUTE, Outcome, VerifierCounts, Watch, flag};
+use super::drive::{self, Answering, NO_ROUTE, Outcome, Verified, Watch, flag};
 use super::episode::{World, add_mirror, jitter};
 use super::segments::{Gathered, Segments};
 use super::tallying::{self, Column};
@@ -467,7 +467,7 @@ impl Pair<'_> {
         let learns = per_fold.iter().any(|policy| policy.stateful());
         let folds = world.workload.folds() > 1;
         let last = per_fold.len() - 1;
-        let (mut counts, mut unseen) = (VerifierCounts::default(), VerifierCounts::default());
+        let (mut counts, mut unseen) = (Verified::default(), Verified::default());
         let mut unpriced = 0;
         let outcomes = column.begin_outcomes();
         for i in 0..asks.len() {
@@ -482,7 +482,7 @@ impl Pair<'_> {
             let decision = per_fold[fold].plan(&ask);
             let jitter = jitter(ask.word);
             let mut called = Called::default();
-            let mut go = |plan, counts: &mut VerifierCounts, jitter| {
+            let mut go = |plan, counts: &mut Verified, jitter| {
                 drive::call(
                     router,
                     &answering,

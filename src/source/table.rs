@@ -159,6 +159,8 @@ impl<'t> Table<'t> {
     /// The value of `key`, if it is there.
     pub fn get(&mut self, key: &str) -> Option<Value<'t>> {
         self.asked.insert(key.to_owned());
+        #[cfg(test)]
+        census::note(&self.path, key, census::By::Name);
         let (name, value) = self.entries.get_key_value(key)?;
         Some(self.child(name, value))
     }
@@ -190,6 +192,8 @@ impl<'t> Table<'t> {
             .iter()
             .map(|(name, value)| {
                 self.asked.insert(name.get_ref().to_string());
+                #[cfg(test)]
+                census::note(&self.path, name.get_ref(), census::By::Listing);
                 let at = At {
                     value: name.get_ref().to_string(),
                     location: self.context.location(name.span()),
@@ -294,6 +298,40 @@ pub fn describe_list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
         "none".to_owned()
     } else {
         text
+    }
+}
+
+/// Which keys readers ask for: tests hold the schemas of files against it.
+#[cfg(test)]
+pub(crate) mod census {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    /// How a key came up.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(crate) enum By {
+        /// The reader asked for it by name, whether it is there or not.
+        Name,
+        /// It is there, and the reader took whatever is.
+        Listing,
+    }
+
+    /// Path of the table, key, and how it came up.
+    pub(crate) type Asked = BTreeSet<(String, String, By)>;
+
+    thread_local! {
+        static ASKED: RefCell<Asked> = const { RefCell::new(BTreeSet::new()) };
+    }
+
+    pub(super) fn note(path: &str, key: &str, by: By) {
+        ASKED.with_borrow_mut(|asked| asked.insert((path.to_owned(), key.to_owned(), by)));
+    }
+
+    /// What is asked for in the course of `read`, on this thread.
+    pub(crate) fn of(read: impl FnOnce()) -> Asked {
+        ASKED.take();
+        read();
+        ASKED.take()
     }
 }
 

@@ -160,6 +160,11 @@ const fn about(
     }
 }
 
+/// What a column can hold: the key in configuration, and the names by which it is found without it.
+pub(crate) fn roles() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    ROLES.iter().map(|about| (about.key, about.usual))
+}
+
 impl Role {
     /// Its key in configuration and its name in messages.
     pub(crate) fn key(self) -> &'static str {

@@ -3,15 +3,18 @@
 mod abreast;
 mod acting;
 mod bad_input;
+mod bad_targets;
 mod canary;
 mod command_line;
 mod decisions;
 mod drill_command;
+mod environment;
 mod evidence;
 mod explain_and_check;
 mod fidelity;
 mod gate;
 mod given;
+mod init;
 mod intervals;
 mod judges;
 mod latency_measured;
@@ -37,6 +40,7 @@ mod router_reference;
 mod router_scenarios;
 mod router_world;
 mod saving;
+mod schemas;
 mod seen;
 mod segments;
 #[cfg(feature = "live")]

@@ -52,10 +52,12 @@ pub(crate) fn command(folder: &Path) -> Command {
         .current_dir(folder)
         .stdin(Stdio::null())
         .env("NO_COLOR", "1")
-        .env("COLUMNS", "100")
-        .env_remove("ROUTELAB_COLOR")
-        .env_remove("ROUTELAB_SEED")
-        .env_remove("ROUTELAB_THREADS");
+        .env("COLUMNS", "100");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("ROUTELAB_") {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

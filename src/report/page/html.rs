@@ -59,7 +59,7 @@ impl Html {
     pub(super) fn sentence(tag: &'static str, attributes: Attributes<'_>, text: &str) -> Self {
         let parts: Vec<&str> = text.split('`').collect();
         // An odd backtick is none of ours.
-        if parts.len() % 2 == 0 {
+        if parts.len().is_multiple_of(2) {
             return Self::leaf(tag, attributes, text);
         }
         let inner = parts.iter().enumerate().map(|(place, part)| {
