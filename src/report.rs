@@ -19,6 +19,7 @@ mod drill_plot;
 mod drill_sheet;
 mod drill_summary;
 mod drill_words;
+mod finance;
 mod format;
 mod frame;
 mod gate;

@@ -66,6 +66,7 @@ pub(super) fn blocks(findings: &Findings) -> Vec<Block> {
     [
         requirements(findings),
         policies(findings),
+        super::finance::block(findings),
         mirrors(findings),
         shadows(findings),
         rollouts(findings),

@@ -76,6 +76,7 @@ fn made(policies: &[String], routes: [&str; 2], tasks: &[String], tenants: &[Str
             mix: format!("62 % {}, 38 % {}", routes[0], routes[1]),
             usd_per_1k: estimate(1.25, 1.0, 1.5, "normal"),
             share: estimate(0.2, 0.1, 0.3, "normal"),
+            note: None,
         });
     }
     findings
