@@ -6,6 +6,7 @@
 mod call;
 mod check;
 mod compare;
+mod diff;
 mod drill;
 mod drill_seen;
 mod drill_world;
@@ -97,6 +98,8 @@ enum Command {
     Drill(Box<drill::Arguments>),
     /// May this change ship? Two policies, or two configurations, on the same requests; the exit code says.
     Gate(Box<gate::Arguments>),
+    /// Put two reports side by side: which numbers are not the same, and which verdicts changed.
+    Diff(diff::Arguments),
     /// Say why one request goes where it goes under each policy, step by step.
     Explain(explain::Arguments),
     /// Ask one question through a policy, live, and show every attempt it took.
@@ -155,6 +158,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Command::Sweep(command) => sweep::run(&command, &arguments, &screen),
         Command::Drill(command) => drill::run(&command, &arguments, &screen),
         Command::Gate(command) => gate::run(&command, &arguments, &screen),
+        Command::Diff(command) => diff::run(&command, &arguments, &screen),
         Command::Explain(command) => explain::run(&command, &screen),
         #[cfg(feature = "live")]
         Command::Call(command) => call::run(&command, &screen),

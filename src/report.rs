@@ -11,6 +11,7 @@
 mod compare;
 mod csv;
 mod decisions;
+mod diff;
 mod drill;
 mod drill_facts;
 mod drill_incidents;
@@ -58,6 +59,7 @@ mod table;
 
 pub use compare::{Bootstrapped, Paired};
 pub use decisions::{DECISIONS_MAX, decision_files, decisions};
+pub use diff::diff;
 pub use drill::{Drill, DrillOptions, drill};
 pub use format::visible;
 pub use frame::{Cells, Frame, FrameColumn};

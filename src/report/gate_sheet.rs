@@ -281,8 +281,10 @@ impl Gate {
         )];
         for result in [GateResult::Fail, GateResult::Inconclusive] {
             if of(result) > 0 {
-                let verb = match result {
-                    GateResult::Fail => "fail",
+                let verb = match (result, of(result)) {
+                    (GateResult::Fail, 1) => "fails",
+                    (GateResult::Fail, _) => "fail",
+                    (_, 1) => "is inconclusive",
                     _ => "are inconclusive",
                 };
                 parts.push(format!("{} {verb}", of(result)));
@@ -303,6 +305,13 @@ impl Gate {
                         " The slice that needs most takes about {} graded requests: add data, widen the margin, or guard fewer slices.",
                         about(n)
                     ),
+                    None if self.verdicts.iter().any(|verdict| {
+                        verdict.question == "evidence" && verdict.result != GateResult::Pass
+                    }) =>
+                    {
+                        " Gate on recorded outcomes, or ask for less with --min-evidence."
+                            .to_owned()
+                    }
                     None => " Add data, widen the margin, or guard fewer slices.".to_owned(),
                 }
             }

@@ -7,7 +7,7 @@ use super::drive::{self, Answering, Outcome, Verified, Watch};
 use super::episode::{Scratch, Sums, World, jitter, run_chunk};
 use super::{CHUNK, Experiment, prepare};
 use crate::policy::{Ask, Decision, Policy};
-use crate::router::{FaultKind, Log, Plan, RouteId, Skip, Target, Verdict};
+use crate::router::{FaultKind, Log, Plan, Regions, RouteId, Skip, Target, Verdict};
 use crate::source::Diagnostics;
 use crate::standin::outcome::{COST_UNKNOWN, NOT_IN_WORLD, Outcomes};
 use crate::units::{Duration, Instant, Score, Usd};
@@ -135,10 +135,10 @@ fn story(
     reason: &str,
     id: &str,
 ) -> (Vec<String>, Outcome) {
-    let mut lines = vec![
-        format!("request  {}", facts(world, ask, id)),
-        format!("decided  {reason}"),
-    ];
+    let mut lines = vec![format!("request  {}", facts(world, ask, id))];
+    // Where data may go comes before every other reason.
+    lines.extend(barred(world, ask, answering.batch.data_class[0]));
+    lines.push(format!("decided  {reason}"));
     lines.push(format!("plan     {}", plan_text(world, &decision.serve)));
     let mut diary = Diary {
         world,
@@ -210,6 +210,48 @@ fn story(
     }
     lines.push(format!("truth    {elsewhere} (no policy sees this)"));
     (lines, outcome)
+}
+
+/// The routes that this request's data may not reach, with the lines that say so.
+fn barred(world: &World<'_>, ask: &Ask, data_class: u16) -> Vec<String> {
+    let (catalogue, workload) = (world.catalogue, world.workload);
+    let name = |names: &'_ [String], index: u16| {
+        (index != NO_NAME).then(|| names[usize::from(index)].clone())
+    };
+    let tenant = name(&workload.tenants, ask.tenant);
+    let class = name(&workload.data_classes, data_class);
+    let rules: Vec<String> = catalogue
+        .rules_of(tenant.as_deref(), class.as_deref())
+        .map(crate::source::Location::short)
+        .collect();
+    let regions = |set: Regions| {
+        let all = catalogue.regions.iter().enumerate();
+        let named = all.filter(|(bit, _)| set.0 >> bit & 1 == 1);
+        let named: Vec<&str> = named.map(|(_, name)| name.as_str()).collect();
+        named.join(" and ")
+    };
+    let mut lines = Vec::new();
+    for (route, column) in catalogue.routes.iter().zip(&world.world) {
+        let why = if ask.need.local_only && !route.local {
+            "the data must stay on one's own machines".to_owned()
+        } else if !route.residency.is_subset_of(ask.need.residency) {
+            format!("its data may go to {}", regions(route.residency))
+        } else {
+            continue;
+        };
+        if *column == NOT_IN_WORLD {
+            continue;
+        }
+        let place = route.location.as_ref();
+        let place = place.map_or_else(String::new, |one| format!(" ({})", one.short()));
+        let by = if rules.is_empty() {
+            String::new()
+        } else {
+            format!("; the rule is {}", rules.join(" and "))
+        };
+        lines.push(format!("barred   `{}`: {why}{place}{by}", route.name));
+    }
+    lines
 }
 
 fn facts(world: &World<'_>, ask: &Ask, id: &str) -> String {
