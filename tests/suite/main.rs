@@ -11,6 +11,7 @@ mod drill_command;
 mod environment;
 mod evidence;
 mod explain_and_check;
+mod explain_log;
 mod fidelity;
 mod gate;
 mod given;
