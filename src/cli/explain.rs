@@ -109,8 +109,7 @@ fn violations(experiment: &Experiment<'_>, warnings: &mut Diagnostics, screen: &
             // Nobody raises the flag.
             Err(Stopped::Interrupted) => return Exit::Interrupted,
             Err(Stopped::Failed(why)) => {
-                screen.say(&format!("error: {why}"));
-                return Exit::Failure;
+                return screen.fail(&why, "report this: it is no mistake of yours");
             }
         };
         for one in &versus.violations {

@@ -21,6 +21,20 @@ const READING: &[(&str, &str)] = &[
         "compare w.toml -p p.toml --routes routes.toml --faults {}",
     ),
     (
+        "gate",
+        "gate {} -p p.toml --routes routes.toml --baseline p --candidate always-small",
+    ),
+    (
+        "gate",
+        "gate w.toml -p {} --routes routes.toml --baseline p --candidate always-small",
+    ),
+    ("gate", "gate w.toml --base {} --head {} --candidate p"),
+    ("diff", "diff {} {}"),
+    (
+        "explain",
+        "explain {} -p p.toml --routes routes.toml --violations",
+    ),
+    (
         "sweep",
         "sweep {} -p p.toml --vary policy.fixed.route=small,large --routes routes.toml",
     ),
@@ -70,6 +84,10 @@ const WRITING: &[(&str, &str)] = &[
     (
         "compare",
         "compare w.toml -p p.toml --routes routes.toml --report {}",
+    ),
+    (
+        "gate",
+        "gate w.toml -p p.toml --routes routes.toml --baseline p --candidate always-small --report {}",
     ),
     (
         "sweep",

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::node::{
     Node, defined, either, flag, list, names, number, share, table, text, whole, word,
 };
-use crate::report::{METRICS, Unit as Measured};
+use crate::report::{METRICS, SliceBy, Unit as Measured};
 use crate::stats::RULES;
 
 /// Counts that no run reaches.
@@ -52,6 +52,69 @@ pub(super) fn schema() -> Node {
                     paired(),
                 )
                 .required(),
+            ),
+            (
+                "slices",
+                list(
+                    "The same for each task and tenant; in report folders.",
+                    slice(),
+                ),
+            ),
+        ],
+    )
+}
+
+fn slice() -> Node {
+    let row = table(
+        "",
+        [
+            ("policy", text("Its name.").required()),
+            ("control", flag("Whether it is a control.").required()),
+            ("accuracy", estimate("Mean grade.").required()),
+            (
+                "usd_per_1k",
+                estimate("Cost of a thousand requests.")
+                    .unit("USD")
+                    .required(),
+            ),
+            (
+                "accuracy_difference",
+                or_null("Policy less baseline.", estimate("")),
+            ),
+            (
+                "verdict",
+                or_null(
+                    "Against the margin, for this slice alone.",
+                    word("", ["non-inferior", "inferior", "inconclusive"]),
+                ),
+            ),
+        ],
+    );
+    table(
+        "",
+        [
+            (
+                "by",
+                word("By what it was cut.", SliceBy::ALL.map(SliceBy::name)).required(),
+            ),
+            (
+                "task",
+                or_null("Its task, unless it is cut by tenant.", text("")),
+            ),
+            (
+                "tenant",
+                or_null("Its tenant, unless it is cut by task.", text("")),
+            ),
+            ("requests", count("Its requests.")),
+            (
+                "baseline",
+                or_null("With whom the others are compared.", text("")),
+            ),
+            ("margin", number("As given.").required()),
+            ("alpha", share("One-sided.").required()),
+            (
+                "rows",
+                list("One for each policy and control.", row).required(),
             ),
         ],
     )
@@ -170,6 +233,7 @@ fn row() -> Node {
             ),
             ("unavailable", text("Why it could not be run.")),
             ("requirements", list("What it had to meet.", requirement)),
+            ("saving", saving()),
             ("shadow", shadow()),
             (
                 "traces",
@@ -182,6 +246,32 @@ fn row() -> Node {
             (
                 "notes",
                 list("What to know before reading its numbers.", text("")),
+            ),
+        ],
+    )
+}
+
+fn saving() -> Node {
+    table(
+        "What it saves against the cheapest mix of single routes that is as accurate.",
+        [
+            (
+                "mix",
+                text("The mix in words, or why there is none.").required(),
+            ),
+            (
+                "usd_per_1k",
+                estimate("What the mix costs more, for a thousand requests.")
+                    .unit("USD")
+                    .required(),
+            ),
+            (
+                "share",
+                estimate("The same as a share of what the mix costs.").required(),
+            ),
+            (
+                "note",
+                or_null("What to know about its interval.", text("")),
             ),
         ],
     )
