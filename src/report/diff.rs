@@ -111,6 +111,13 @@ pub fn diff(names: [&str; 2], documents: [&Value; 2]) -> Result<Sheet, String> {
             records.push(record);
         }
     }
+    // What is sure to have changed stands first.
+    let rank = |word: &str| {
+        ["apart", "new", "gone", "overlap", "unknown"]
+            .iter()
+            .position(|known| *known == word)
+    };
+    lines.sort_by_key(|line| rank(&line[4]));
     let absent = |text: Option<&String>| text.cloned().unwrap_or_else(|| "(absent)".to_owned());
     let changed = |one: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
         let keys = keys(one, other).into_iter();

@@ -9,79 +9,97 @@ use super::layout::{Block, Line, columns};
 use super::{Findings, Row};
 use crate::stats::Estimate;
 
+/// The columns beside the bill; those in which there is nothing but zeros are left out.
+const PARTS: [(&str, &str); 2] = [
+    ("judges", "judge_usd_per_1k"),
+    ("mirrors", "mirror_usd_per_1k"),
+];
+
 /// The block, if a volume was given.
 pub(super) fn block(findings: &Findings) -> Block {
-    let lines = findings.volume.map_or_else(Vec::new, |volume| {
-        let rows = || {
-            findings
-                .rows
-                .iter()
-                .filter(|row| row.mix.is_none() && row.unavailable.is_none())
-        };
-        let mut lines: Vec<Line> = rows()
-            .filter(|row| !row.control)
-            .map(|row| line(row, volume))
-            .collect();
-        let controls: Vec<Line> = rows()
-            .filter(|row| row.control)
-            .map(|row| line(row, volume))
-            .collect();
-        if !lines.is_empty() && !controls.is_empty() {
-            lines.push(Line::Label("controls:"));
+    let volume = findings.volume.unwrap_or(0.0);
+    let rows: Vec<&Row> = findings
+        .rows
+        .iter()
+        .filter(|_| findings.volume.is_some())
+        .filter(|row| row.mix.is_none() && row.unavailable.is_none())
+        .collect();
+    let parts: Vec<(&str, &str)> = PARTS
+        .into_iter()
+        .filter(|(_, metric)| rows.iter().any(|row| has(row, metric)))
+        .collect();
+    let fails = rows.iter().any(|row| failed(row) > 0);
+    let saves = rows.iter().any(|row| row.saving.is_some());
+    let line = |row: &&Row| {
+        let scaled = |estimate: &Estimate| estimate.clone().scaled(volume / 1_000.0);
+        let mut cells = vec![
+            row.policy.clone(),
+            row.metric("usd_per_1k")
+                .map_or_else(String::new, |one| usd(&scaled(one))),
+            row.metric("usd_per_correct").map_or_else(String::new, usd),
+        ];
+        for (_, metric) in &parts {
+            let some = row.metric(metric).filter(|_| has(row, metric));
+            cells.push(some.map_or_else(|| "0".to_owned(), |one| usd(&scaled(one))));
         }
-        lines.extend(controls);
-        lines
-    });
+        if fails {
+            cells.push(match failed(row) {
+                0 => "0".to_owned(),
+                some => format!("{} (free)", whole(some)),
+            });
+        }
+        if saves {
+            let saving = row.saving.as_ref();
+            cells.extend([
+                saving.map_or_else(String::new, |one| usd(&scaled(&one.usd_per_1k))),
+                saving
+                    .and_then(|one| one.share.value)
+                    .map_or_else(String::new, percent_digits),
+                saving.map_or_else(String::new, |one| one.mix.clone()),
+            ]);
+        }
+        Line::Cells(cells)
+    };
+    let of = |control: bool| rows.iter().filter(move |row| row.control == control);
+    let mut lines: Vec<Line> = of(false).map(line).collect();
+    if !lines.is_empty() && of(true).next().is_some() {
+        lines.push(Line::Label("controls"));
+    }
+    lines.extend(of(true).map(line));
+    let mut titles = vec![("policy", false), ("USD", true), ("per right answer", true)];
+    titles.extend(parts.iter().map(|(title, _)| (*title, true)));
+    if fails {
+        titles.push(("failed attempts", true));
+    }
+    if saves {
+        titles.extend([("saving", true), ("%", true), ("against", false)]);
+    }
     Block {
         heading: format!(
-            "Cost of {} requests in USD, {} (saving: against the cheapest mix of single routes that is as accurate)",
-            decimal(findings.volume.unwrap_or(0.0), 0),
-            findings.workload.evidence_word()
+            "Cost of {} requests in USD, {}{}",
+            decimal(volume, 0),
+            findings.workload.evidence_word(),
+            if saves {
+                " (saving: against the cheapest mix of single routes that is as accurate)"
+            } else {
+                ""
+            }
         ),
-        columns: columns(&[
-            ("policy", false),
-            ("USD", true),
-            ("per right answer", true),
-            ("judges", true),
-            ("mirrors", true),
-            ("failed attempts", true),
-            ("saving", true),
-            ("%", true),
-            ("against", false),
-        ]),
+        columns: columns(&titles),
         lines,
     }
 }
 
-fn line(row: &Row, volume: f64) -> Line {
-    let scaled = |estimate: &Estimate| estimate.clone().scaled(volume / 1_000.0);
-    let metric = |name: &str| row.metric(name);
-    let amount = |name: &str| metric(name).map_or_else(String::new, |one| usd(&scaled(one)));
-    // What there is none of takes no room.
-    let part = |name: &str| {
-        let some = metric(name).filter(|one| one.value != Some(0.0));
-        some.map_or_else(|| "0".to_owned(), |one| usd(&scaled(one)))
-    };
-    let failed: u64 = row
-        .traces
-        .iter()
+/// Whether there is any of it. What is not known is not nothing.
+fn has(row: &Row, metric: &str) -> bool {
+    row.metric(metric)
+        .is_some_and(|one| one.value != Some(0.0) && one.n > 0)
+}
+
+/// Attempts that failed, where requests went through the router one by one.
+fn failed(row: &Row) -> u64 {
+    let traces = row.traces.iter();
+    traces
         .map(|trace| trace.failed + trace.failed_after_output)
-        .sum();
-    let saving = row.saving.as_ref();
-    Line::Cells(vec![
-        row.policy.clone(),
-        amount("usd_per_1k"),
-        metric("usd_per_correct").map_or_else(String::new, usd),
-        part("judge_usd_per_1k"),
-        part("mirror_usd_per_1k"),
-        match failed {
-            0 => "0".to_owned(),
-            some => format!("{} (free)", whole(some)),
-        },
-        saving.map_or_else(String::new, |one| usd(&scaled(&one.usd_per_1k))),
-        saving
-            .and_then(|one| one.share.value)
-            .map_or_else(String::new, percent_digits),
-        saving.map_or_else(String::new, |one| one.mix.clone()),
-    ])
+        .sum()
 }
