@@ -57,7 +57,7 @@ pub(super) fn run<T: Send>(
             screen.say(&format!("error: {why}"));
             Exit::Failure
         }
-        Stopped::Interrupted => {
+        Stopped::Interrupted(_) => {
             screen.say(&format!(
                 "interrupted after {} of {total} requests; nothing was written",
                 done
