@@ -56,7 +56,9 @@ pub const LEGS_MAX: usize = 8;
 pub const REGIONS_MAX: usize = 64;
 
 /// A route: one endpoint that can answer. An index into the catalogue's list of routes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct RouteId(pub u16);
 
 /// Who runs a route. An index into the catalogue's list of providers.
@@ -149,7 +151,9 @@ pub struct Usage {
 }
 
 /// The ten kinds of failure, from what the ten vendors' documents say a caller may do about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[repr(u8)]
 pub enum FaultKind {
     /// Too many requests or tokens a minute (429).

@@ -5,6 +5,7 @@
 //! Within a chunk every contestant sees the same batch: draws are paid once, and paired counts fall out.
 
 mod blocks;
+mod checkpoint;
 mod clusters;
 mod contestants;
 mod decisions;
@@ -14,6 +15,7 @@ mod explain;
 mod lab;
 mod ledger;
 mod plain;
+mod prepare;
 mod replicate;
 mod samples;
 mod segments;
@@ -24,6 +26,7 @@ mod versus;
 
 pub use crate::policy::{AbortRule, Rollout, RolloutEnd, SliceCount};
 pub use blocks::{Blocks, run_in_blocks};
+pub use checkpoint::Checkpoint;
 pub use clusters::CLUSTER_SUMS_MAX;
 pub use decisions::{Decided, DecidedRequest, Decider, Decisions, Mirrored, decisions};
 pub use explain::{Explanation, explain};
@@ -40,18 +43,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use crate::catalogue::{Catalogue, Requirement};
+use crate::catalogue::Catalogue;
 use crate::policy::{PolicyFile, Unit};
-use crate::router::RouteId;
-use crate::source::{Diagnostic, Diagnostics, Location, describe_list, nearest};
-use crate::standin::outcome::NOT_IN_WORLD;
+use crate::source::{Diagnostic, Diagnostics};
 use crate::stats::{ClusterPair, PairTally, Tally};
-use crate::units::{Duration, mix64};
 use crate::workload::Workload;
 
 use clusters::Clusters;
 use contestants::Field;
-use episode::World;
+use prepare::prepare;
 use segments::Gathered;
 
 /// Requests of one chunk.
@@ -213,8 +213,8 @@ impl<'a> Experiment<'a> {
 pub enum Stopped {
     /// The inputs do not fit each other; the reasons.
     Invalid(Diagnostics),
-    /// The caller raised the flag.
-    Interrupted,
+    /// The caller raised the flag; what a run has done, for [`run_resumable`] to go on from.
+    Interrupted(Option<Box<Checkpoint>>),
     /// Something failed that is nobody's input: a socket could not be opened, or broke.
     Failed(String),
 }
@@ -242,14 +242,22 @@ pub fn run(
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
 ) -> Result<Results, Stopped> {
-    run_cut(experiment, 1, warnings, tick, stop).map(|(results, _)| results)
+    run_resumable(experiment, 1, ("", None), warnings, tick, stop).map(|(results, _)| results)
 }
 
-/// As [`run`], with the requests of each replicate cut into `blocks` runs of consecutive requests whose
-/// sums are kept apart as well. A staged experiment is not cut: its routers remember.
-fn run_cut(
+/// As [`run`], with the requests of each replicate cut into `blocks` runs of consecutive requests whose sums
+/// are kept apart as well (those of a staged experiment and of one in time are not: routers remember), and
+/// going on from where an earlier run was interrupted, if there was one. `inputs` is a digest of the files
+/// behind the experiment, for a checkpoint is good for the same ones only. What was done before is reported to
+/// `tick` as if it were done now.
+///
+/// # Errors
+///
+/// Those of [`run`]; and [`Stopped::Invalid`] with the reason if the checkpoint is of another experiment.
+pub fn run_resumable(
     experiment: &Experiment<'_>,
     blocks: u64,
+    (inputs, from): (&str, Option<Checkpoint>),
     warnings: &mut Diagnostics,
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
@@ -298,6 +306,28 @@ fn run_cut(
     let mut cut = Blocks::new(results.contestants.len());
     let mut clusters: Option<Clusters> = None;
     let mut segments = Gathered::default();
+    let identity = checkpoint::identity(experiment, blocks, inputs);
+    let (mut done, mut part) = (0, None);
+    if let Some(mut from) = from {
+        let differs = from.differs(&identity).map(|what| {
+            format!("the checkpoint is of another run: {what}; run the command again without it")
+        });
+        let fits = differs.map_or_else(|| from.give(&mut results), Err);
+        fits.map_err(|why| Stopped::Invalid(Diagnostics(vec![Diagnostic::error(why)])))?;
+        tick(u64::from(from.done).saturating_mul(requests));
+        if let Some(timed) = experiment.timed()
+            && from.done > 0
+        {
+            results.requests = from.requests;
+            if let Some(timetable) = &mut results.timetable {
+                let of =
+                    |replicate| timeline::incidents(timed, experiment.seed, replicate, requests);
+                timetable.incidents = (0..from.done).map(of).collect();
+            }
+        }
+        (done, part) = (from.done, from.part);
+        (cut, clusters, segments) = (from.blocks, from.clusters, from.segments);
+    }
     let runner = replicate::Runner {
         experiment,
         world: &world,
@@ -312,7 +342,6 @@ fn run_cut(
     let mut first = Some(first);
     let fresh =
         |replicate| Field::build(experiment, &world, replicate, &mut Diagnostics::default());
-    let mut done = 0;
     while done < replicates {
         // On a timeline one replicate after the other uses one thread for each contestant; several at a
         // time use more. They are taken up in order, whoever is ready first.
@@ -321,17 +350,24 @@ fn run_cut(
             None => 1,
         };
         let end = replicates.min(done.saturating_add(width));
-        let fields: Vec<(u32, Option<Field>)> = (done..end)
-            .map(|replicate| (replicate, first.take()))
+        let fields: Vec<(u32, Option<Field>, Option<checkpoint::Part>)> = (done..end)
+            .map(|replicate| {
+                let first = first.take().filter(|_| replicate == 0);
+                (replicate, first, part.take())
+            })
             .collect();
         let ran: Vec<_> = fields
             .into_par_iter()
-            .map(|(replicate, field)| {
-                runner.run(replicate, field.unwrap_or_else(|| fresh(replicate)))
+            .map(|(replicate, field, part)| {
+                runner.run(replicate, field.unwrap_or_else(|| fresh(replicate)), part)
             })
             .collect();
         if stop.load(Ordering::Relaxed) {
-            return Err(Stopped::Interrupted);
+            // Of several replicates at a time none is known to be whole.
+            let part = ran.into_iter().next().and_then(|ran| ran.ok()?.into_part());
+            let sums = (clusters, segments);
+            let taken = Checkpoint::take(identity, done, &mut results, cut, sums, part);
+            return Err(Stopped::Interrupted(Some(Box::new(taken))));
         }
         for ran in ran {
             let (own_clusters, own_segments) = ran?.into_results(&mut results, &mut cut);
@@ -412,207 +448,4 @@ fn shared_identities(experiment: &Experiment<'_>) -> Option<String> {
         "several requests come from the same {what}, and intervals take requests for independent: they may be too narrow; `--cluster {}` takes the {what} for independent instead",
         unit.name()
     ))
-}
-
-/// Resolves names between catalogue and workload; everything that does not fit is reported at once.
-fn prepare<'a>(
-    experiment: &Experiment<'a>,
-    warnings: &mut Diagnostics,
-) -> Result<World<'a>, Diagnostics> {
-    let (catalogue, workload) = (experiment.catalogue, experiment.workload);
-    let mut wrong = Diagnostics::default();
-    let world: Vec<u16> = catalogue
-        .names()
-        .map(|name| {
-            let index = workload.routes.iter().position(|known| known == name);
-            index.map_or(NOT_IN_WORLD, |index| index as u16)
-        })
-        .collect();
-    // The file of the catalogue, for complaints that have no line.
-    let file = |route: &crate::catalogue::Route| match &route.location {
-        Some(Location::Span { file, .. }) => Some(Location::File {
-            path: file.path.clone(),
-        }),
-        _ => None,
-    };
-    let in_catalogue = |mut one: Diagnostic| {
-        one.location = catalogue.routes.first().and_then(file);
-        one
-    };
-    let nothing_in_common = world.iter().all(|index| *index == NOT_IN_WORLD);
-    if nothing_in_common {
-        wrong.push(in_catalogue(
-            Diagnostic::error(format!(
-                "workload `{}` and the route catalogue have no route in common",
-                workload.name
-            ))
-            .help(format!(
-                "the workload knows {}; the catalogue knows {}; name another catalogue with --routes",
-                describe_list(workload.routes.iter().map(String::as_str)),
-                describe_list(catalogue.names()),
-            )),
-        ));
-    }
-    for policy in experiment.policies {
-        if experiment.controls && is_control(&policy.name, catalogue) {
-            wrong.push(
-                Diagnostic::error(format!(
-                    "a policy may not be called `{}`: a control has that name",
-                    policy.name
-                ))
-                .help("rename the policy's file: its name is the policy's name"),
-            );
-        }
-        for verifier in policy.spec.verifiers() {
-            for mut unfit in verifier.unfit_for_stand_ins() {
-                unfit.message = format!("policy `{}`: {}", policy.name, unfit.message);
-                wrong.push(unfit);
-            }
-        }
-        let mut said: Vec<RouteId> = Vec::new();
-        for route in policy.spec.routes() {
-            if nothing_in_common || world[route.0 as usize] != NOT_IN_WORLD || said.contains(&route)
-            {
-                continue;
-            }
-            said.push(route);
-            let name = &catalogue.routes[route.0 as usize].name;
-            wrong.push(in_catalogue(
-                Diagnostic::error(format!(
-                    "policy `{}` may send requests to `{name}`, about which workload `{}` knows nothing",
-                    policy.name, workload.name
-                ))
-                .help(format!(
-                    "it knows {}",
-                    describe_list(workload.routes.iter().map(String::as_str))
-                )),
-            ));
-        }
-    }
-    // Requirements by (tenant, data class), the last row and column standing for "none".
-    let tenants = workload
-        .tenants
-        .iter()
-        .map(|name| Some(name.as_str()))
-        .chain([None]);
-    let classes: Vec<Option<&str>> = workload
-        .data_classes
-        .iter()
-        .map(|name| Some(name.as_str()))
-        .chain([None])
-        .collect();
-    let mut requirements = Vec::new();
-    for tenant in tenants {
-        for class in &classes {
-            requirements.push(
-                catalogue
-                    .requirement(tenant, *class)
-                    .unwrap_or(Requirement::NONE),
-            );
-        }
-    }
-    for class in &workload.data_classes {
-        if !catalogue.made_up && !catalogue.data_classes.contains_key(class) {
-            wrong.push(in_catalogue(
-                Diagnostic::error(format!(
-                    "workload `{}` has requests of data class `{class}`, for which the catalogue has no rule",
-                    workload.name
-                ))
-                .help(format!(
-                    "add `[require.data_class.{class}]` with its `residency` to the route catalogue"
-                )),
-            ));
-        }
-    }
-    let mut unmatched = Vec::new();
-    let sorts = [
-        ("tenant", &catalogue.tenants, &workload.tenants),
-        (
-            "data class",
-            &catalogue.data_classes,
-            &workload.data_classes,
-        ),
-    ];
-    for (what, rules, known) in sorts {
-        for rule in rules.keys().filter(|rule| !known.contains(rule)) {
-            // Data may well not hold every tenant; a name that is nearly one of its tenants is a slip, and
-            // it would leave that tenant's data without its rule.
-            let near = nearest(rule, known.iter().map(String::as_str));
-            let Some(near) = near.filter(|near| !rules.contains_key(*near)) else {
-                continue;
-            };
-            let text = format!(
-                "no request has {what} `{rule}`, for which the catalogue has a rule, but some have {what} `{near}`"
-            );
-            let help = "write the two names alike: a rule holds for the name as it is written";
-            if near.eq_ignore_ascii_case(rule) {
-                wrong.push(in_catalogue(Diagnostic::error(text).help(help)));
-            } else {
-                unmatched.push(in_catalogue(Diagnostic::warning(text).help(help)));
-            }
-        }
-    }
-    if workload.tenants.is_empty() && !catalogue.tenants.is_empty() {
-        unmatched.push(in_catalogue(Diagnostic::warning(format!(
-            "no request of workload `{}` has a tenant, so the catalogue's rules for tenants hold for nobody",
-            workload.name
-        ))));
-    }
-    let endless = catalogue
-        .router
-        .routes
-        .iter()
-        .find(|route| route.limits.attempt == Duration::MAX);
-    if let (Some(stage), Some(route)) = (experiment.stage, endless)
-        && stage.faults.can_hang()
-    {
-        wrong.push(in_catalogue(
-            Diagnostic::error(format!(
-                "the fault script lets answers stall, and an attempt at route `{}` has no time limit, so it would wait for ever",
-                route.name
-            ))
-            .help("set `attempt_max_s` in `[router]`, or take `stall` and `keep_alives_only` out of the script"),
-        ));
-    }
-    if let Some(unit) = experiment.cluster
-        && !match unit {
-            Unit::Request => true,
-            Unit::User => workload.has_users(),
-            Unit::Session => workload.has_sessions(),
-            Unit::Tenant => !workload.tenants.is_empty(),
-        }
-    {
-        wrong.push(
-            Diagnostic::error(format!(
-                "workload `{}` does not say which requests share a {}, so there is nothing to cluster by",
-                workload.name,
-                unit.name()
-            ))
-            .help("leave --cluster out, or name the column (or the number) in the workload file"),
-        );
-    }
-    if wrong.has_errors() {
-        return Err(wrong);
-    }
-    warnings.0.append(&mut unmatched);
-    Ok(World {
-        catalogue,
-        workload,
-        world,
-        requirements,
-        classes: classes.len(),
-        key: mix64(experiment.seed),
-        prices: catalogue.routes.iter().map(|route| route.price).collect(),
-        cluster: experiment.cluster.filter(|unit| *unit != Unit::Request),
-        segments: experiment.slices,
-    })
-}
-
-/// Whether a control has, or could have, this name.
-fn is_control(name: &str, catalogue: &Catalogue) -> bool {
-    let route = name.strip_prefix("always-");
-    route.is_some_and(|route| catalogue.find(route).is_some())
-        || ["length", "task-means", "oracle"].contains(&name)
-        || name.starts_with("random-mix:")
-        || name.starts_with("cost-matched-mix:")
 }

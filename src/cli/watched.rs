@@ -68,7 +68,7 @@ pub(super) fn run<T: Send>(
         Stopped::Failed(why) => {
             screen.fail(&why, "try fewer --requests or --threads; if it fails again, report it with this command line")
         }
-        Stopped::Interrupted => {
+        Stopped::Interrupted(_) => {
             screen.say(&format!(
                 "interrupted after {} of {total} requests; nothing was written",
                 done

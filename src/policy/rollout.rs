@@ -5,7 +5,7 @@
 //! computed from them in `report`.
 
 /// Answers of one slice of the traffic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SliceCount {
     /// Answers that were graded right or wrong.
     pub graded: u64,
@@ -30,7 +30,7 @@ impl SliceCount {
 }
 
 /// Which test withdrew a candidate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum AbortRule {
     /// Its own answers, against error rates that were known beforehand.
     Sprt,
@@ -50,7 +50,7 @@ impl AbortRule {
 }
 
 /// Where a rollout stands when a run ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum RolloutEnd {
     /// The last step was done.
     Promoted {
@@ -69,7 +69,7 @@ pub enum RolloutEnd {
 }
 
 /// What became of a candidate in one run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Rollout {
     /// Where it stands.
     pub end: RolloutEnd,

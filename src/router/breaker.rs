@@ -74,7 +74,7 @@ impl Default for BreakerSpec {
 }
 
 /// The state of a breaker, for inspection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum BreakerState {
     /// Requests pass.
     Closed {

@@ -4,7 +4,7 @@ use super::{FaultKind, RouteId, Skip, Verdict};
 use crate::units::{Duration, Instant};
 
 /// A breaker changed its state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum BreakerChange {
     /// Too many failures: nothing is sent until then.
     Opened {

@@ -8,12 +8,13 @@
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
+use super::checkpoint::PartBlock;
 use super::{Experiment, Results, Stopped};
 use crate::source::Diagnostics;
 use crate::stats::{Tally, UnitSums};
 
 /// The block sums of every contestant, in the order of [`Results::contestants`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Blocks {
     /// `of[c][r][b]`: contestant c, replicate r, block b. A replicate of a staged experiment has none.
     pub of: Vec<Vec<Vec<UnitSums>>>,
@@ -27,11 +28,11 @@ impl Blocks {
     }
 
     /// One more replicate: for each block the sums of all contestants.
-    pub(super) fn add(&mut self, blocks: &[Vec<UnitSums>]) {
+    pub(super) fn add(&mut self, blocks: &[PartBlock]) {
         for (contestant, replicates) in self.of.iter_mut().enumerate() {
             let sums = blocks
                 .iter()
-                .filter_map(|sums| sums.get(contestant).copied());
+                .filter_map(|block| block.units.get(contestant).copied());
             replicates.push(sums.collect());
         }
     }
@@ -57,7 +58,7 @@ pub fn run_in_blocks(
             "a staged experiment cannot be cut into blocks".to_owned(),
         ));
     }
-    super::run_cut(experiment, blocks, warnings, tick, stop)
+    super::run_resumable(experiment, blocks, ("", None), warnings, tick, stop)
 }
 
 /// What a bootstrap needs of the tallies of a block.

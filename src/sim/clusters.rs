@@ -16,9 +16,10 @@ use crate::workload::{Batch, NO_NAME};
 pub const CLUSTER_SUMS_MAX: usize = 4_000_000;
 
 /// The sums of some requests.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Clusters {
     /// By cluster: contestants, and for each of them the baselines.
+    #[serde(with = "super::checkpoint::as_pairs")]
     sums: BTreeMap<u64, Vec<ClusterPair>>,
     /// Sums of one cluster.
     width: usize,

@@ -211,11 +211,11 @@ pub fn decisions(
             tick,
             stop,
         };
-        let ran = runner.run(0, field)?;
+        let ran = runner.run(0, field, None)?;
         (ran.ledgers, ran.requests)
     };
     if stop.load(Ordering::Relaxed) {
-        return Err(Stopped::Interrupted);
+        return Err(Stopped::Interrupted(None));
     }
     let mut policies = Vec::new();
     let mut books: Vec<Closed> = Vec::new();

@@ -112,7 +112,7 @@ pub(super) fn jitter(word: u64) -> u64 {
 }
 
 /// Tallies of all contestants.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Sums {
     pub(super) tallies: Vec<Tally>,
     /// By contestant, then by baseline.

@@ -1,11 +1,13 @@
 //! One replicate of an experiment, in whichever of the three ways it is run: in chunks, staged, or in time.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
 use super::blocks::{self, Blocks};
+use super::checkpoint::{Part, PartBlock};
 use super::clusters::Clusters;
 use super::contestants::Field;
 use super::episode::{self, Sums, World};
@@ -15,7 +17,7 @@ use super::stage::Trace;
 use super::timeline::Passage;
 use super::{CHUNK, Experiment, Results, Stopped, stage, timeline};
 use crate::policy::Rollout;
-use crate::stats::{Tally, UnitSums};
+use crate::stats::Tally;
 use crate::timeline::Incident;
 use crate::workload::{Domain, DrawKey};
 
@@ -35,8 +37,8 @@ pub(super) struct Runner<'a> {
 /// What came of a replicate; lists are by contestant.
 pub(super) struct Ran {
     sums: Sums,
-    /// By block of requests, then by contestant, where they are kept apart.
-    blocks: Vec<Vec<UnitSums>>,
+    /// By block of requests, where they are kept apart.
+    blocks: Vec<PartBlock>,
     traces: Vec<Option<Trace>>,
     rollouts: Vec<Option<Rollout>>,
     passages: Vec<Option<Passage>>,
@@ -48,8 +50,13 @@ pub(super) struct Ran {
 }
 
 impl Runner<'_> {
-    /// Runs one replicate.
-    pub(super) fn run(&self, replicate: u32, mut field: Field) -> Result<Ran, Stopped> {
+    /// Runs one replicate, or what is left of it.
+    pub(super) fn run(
+        &self,
+        replicate: u32,
+        mut field: Field,
+        part: Option<Part>,
+    ) -> Result<Ran, Stopped> {
         let key = DrawKey {
             seed: self.experiment.seed,
             domain: Domain::Traffic,
@@ -110,8 +117,8 @@ impl Runner<'_> {
                 &field,
                 &self.baselines,
                 key,
-                self.requests,
-                self.blocks,
+                (self.requests, self.blocks),
+                part,
                 self.tick,
                 self.stop,
             );
@@ -126,6 +133,15 @@ impl Runner<'_> {
 }
 
 impl Ran {
+    /// What is done of a replicate that was interrupted, if its chunks are independent of each other.
+    pub(super) fn into_part(self) -> Option<Part> {
+        let any = self.blocks.iter().any(|block| !block.chunks.is_empty());
+        any.then_some(Part {
+            sums: self.sums,
+            blocks: self.blocks,
+        })
+    }
+
     /// Takes it up into the results; what is left are the sums by cluster and by segment.
     pub(super) fn into_results(
         self,
@@ -180,21 +196,22 @@ fn in_chunks(
     field: &Field,
     baselines: &[usize],
     key: DrawKey,
-    requests: u64,
-    blocks: u64,
+    (requests, blocks): (u64, u64),
+    part: Option<Part>,
     tick: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
-) -> (Sums, Vec<Vec<UnitSums>>, Vec<Option<Rollout>>) {
+) -> (Sums, Vec<PartBlock>, Vec<Option<Rollout>>) {
     let ranges = blocks::ranges(requests, blocks);
     let chunk = |scratch: &mut episode::Scratch, range: &Range<u64>, chunk: u64| {
         let mut sums = Sums::new(world, field.len(), baselines.len());
-        if !stop.load(Ordering::Relaxed) {
+        let goes_on = !stop.load(Ordering::Relaxed);
+        if goes_on {
             let first = range.start + chunk * CHUNK;
             let len = CHUNK.min(range.end - first);
             episode::run_chunk(world, scratch, baselines, key, first, len, &mut sums);
             tick(len);
         }
-        sums
+        (sums, goes_on)
     };
     let chunks = |range: &Range<u64>| 0..(range.end - range.start).div_ceil(CHUNK);
     let empty = || Sums::new(world, field.len(), baselines.len());
@@ -205,30 +222,64 @@ fn in_chunks(
         let mut all = empty();
         for range in &ranges {
             let block = chunks(range).fold(empty(), |sums, index| {
-                sums.merge(chunk(&mut scratch, range, index))
+                sums.merge(chunk(&mut scratch, range, index).0)
             });
-            units.push(blocks::units(&block.tallies));
+            units.push(PartBlock {
+                units: blocks::units(&block.tallies),
+                chunks: Vec::new(),
+            });
             all = all.merge(block);
         }
         return (all, units, scratch.rollouts());
     }
-    let block = |range: &Range<u64>| {
-        let sums = chunks(range)
+    let (mut before, held) = match part {
+        Some(part) => (part.blocks, part.sums),
+        None => (Vec::new(), empty()),
+    };
+    before.resize_with(ranges.len(), PartBlock::default);
+    for (range, block) in ranges.iter().zip(&before) {
+        let done = block.chunks.iter();
+        tick(done.fold(0, |sum, chunk| {
+            let first = range.start.saturating_add(chunk.saturating_mul(CHUNK));
+            sum + CHUNK.min(range.end.saturating_sub(first))
+        }));
+    }
+    let block = |(range, before): (&Range<u64>, PartBlock)| {
+        let finished: BTreeSet<u64> = before.chunks.iter().copied().collect();
+        let left: Vec<u64> = chunks(range)
+            .filter(|index| !finished.contains(index))
+            .collect();
+        let (sums, ran) = left
             .into_par_iter()
             .map_init(
                 || episode::Scratch::new(world, field),
-                |scratch, index| chunk(scratch, range, index),
+                |scratch, index| {
+                    let (sums, ran) = chunk(scratch, range, index);
+                    (sums, if ran { vec![index] } else { Vec::new() })
+                },
             )
-            .reduce(empty, Sums::merge);
-        (vec![blocks::units(&sums.tallies)], sums)
+            .reduce(
+                || (empty(), Vec::new()),
+                |(sums, mut ran), (others, more)| {
+                    ran.extend(more);
+                    (sums.merge(others), ran)
+                },
+            );
+        let mut units = blocks::units(&sums.tallies);
+        for (unit, before) in units.iter_mut().zip(&before.units) {
+            unit.merge(before);
+        }
+        let mut all = before.chunks;
+        all.extend(ran);
+        (vec![PartBlock { units, chunks: all }], sums)
     };
-    let (units, sums) = ranges.par_iter().map(block).reduce(
+    let (blocks, sums) = ranges.par_iter().zip(before).map(block).reduce(
         || (Vec::new(), empty()),
-        |(mut units, sums), (more, others)| {
+        |(mut blocks, sums), (more, others)| {
             // Parts are put together in their order, whoever is ready first.
-            units.extend(more);
-            (units, sums.merge(others))
+            blocks.extend(more);
+            (blocks, sums.merge(others))
         },
     );
-    (sums, units, Vec::new())
+    (sums.merge(held), blocks, Vec::new())
 }

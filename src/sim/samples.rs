@@ -246,7 +246,7 @@ fn told(
             }
         }
         if stop.load(Ordering::Relaxed) {
-            return Err(Stopped::Interrupted);
+            return Err(Stopped::Interrupted(None));
         }
         world.workload.fill(key, sample.number, 1, &mut batch);
         let ask = world.asks(&batch, 0, &mut requirement).get(0);

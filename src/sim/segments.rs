@@ -44,8 +44,9 @@ pub struct SegmentSums {
 type Key = (u16, u16);
 
 /// The sums of some requests, by segment.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Segments {
+    #[serde(with = "super::checkpoint::as_pairs")]
     sums: BTreeMap<Key, Sums>,
     contestants: usize,
     baselines: usize,
@@ -54,7 +55,7 @@ pub(super) struct Segments {
 }
 
 /// The sums of one segment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 struct Sums {
     requests: u64,
     /// By contestant.
@@ -149,8 +150,9 @@ impl Segments {
 }
 
 /// The segments of all replicates so far. Those that a replicate does not have count as empty in it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Gathered {
+    #[serde(with = "super::checkpoint::as_pairs")]
     of: BTreeMap<Key, Vec<Option<Sums>>>,
     replicates: usize,
     too_many: bool,

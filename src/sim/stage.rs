@@ -105,7 +105,7 @@ impl Stage {
 
 /// What the router did with all requests of one contestant, in order: attempts, failures, waits, routes
 /// passed over, verdicts, breakers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Trace {
     /// SHA-256 of the lines, in hexadecimal.
     pub sha256: String,

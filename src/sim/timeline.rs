@@ -120,6 +120,23 @@ pub(super) fn timetable(timed: &Timed<'_>, world: &World<'_>) -> Timetable {
     }
 }
 
+/// What goes wrong, and when, in a replicate: scripted incidents and those that are drawn.
+pub(super) fn incidents(
+    timed: &Timed<'_>,
+    seed: u64,
+    replicate: u32,
+    requests: u64,
+) -> Vec<crate::timeline::Incident> {
+    let key = DrawKey {
+        seed,
+        domain: crate::workload::Domain::Traffic,
+        replicate,
+    };
+    let length = length(timed.timeline, key, requests);
+    let declared = Providers::open(timed.timeline, key, length);
+    declared.weather().incidents().to_vec()
+}
+
 /// The width of the bins of a run of this length.
 fn bin_of(timeline: &Timeline, length: Duration) -> Duration {
     if let Some(bin) = timeline.bin {

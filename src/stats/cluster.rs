@@ -14,7 +14,7 @@ use super::quantile::student_two_sided;
 pub const CLUSTERS_LEAST: u64 = 10;
 
 /// What one cluster adds: how many observations, and their sum.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ClusterSum {
     /// Observations.
     pub n: u64,
@@ -31,7 +31,7 @@ impl ClusterSum {
 }
 
 /// What one cluster's requests add to the comparison of two policies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ClusterPair {
     /// First score − second score in millionths, over requests graded for both.
     pub score: ClusterSum,

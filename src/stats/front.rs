@@ -12,7 +12,7 @@ use super::bootstrap::Bootstrap;
 use super::pareto::{self, Point};
 
 /// Sums of one alternative on one unit of requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct UnitSums {
     /// Requests with a grade.
     pub graded: u64,
@@ -87,7 +87,9 @@ impl Resampled {
         let positions = |times: &[u32]| -> Vec<Point> {
             let position = |of: &Vec<UnitSums>| {
                 let mut total = UnitSums::default();
-                for (unit, times) in of.iter().zip(times) {
+                // A third of the units is not drawn at all.
+                let drawn = of.iter().zip(times).filter(|(_, times)| **times > 0);
+                for (unit, times) in drawn {
                     total.add(unit, *times);
                 }
                 total.position()

@@ -15,7 +15,7 @@ pub enum Unserved {
 }
 
 /// What one policy did with the requests of one cell. Scores are millionths, money is 10⁻¹² USD.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     /// Requests seen.
     pub requests: u64,
@@ -109,7 +109,7 @@ pub struct Tally {
 
 /// What one policy did with a part of the requests, as far as a verdict about it looks: the fields of a
 /// [`Tally`] of the same names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SegmentTally {
     /// Requests seen.
     pub requests: u64,
@@ -130,7 +130,7 @@ pub struct SegmentTally {
 }
 
 /// Two policies on the same requests. `first` is the policy, `second` the baseline.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PairTally {
     /// Requests graded for both.
     pub graded: u64,

@@ -26,7 +26,9 @@ const MINUTE_US: u64 = 60_000_000;
 const WHOLE: u64 = 1 << 32;
 
 /// What is limited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub enum Dimension {
     /// Requests.
     Requests,

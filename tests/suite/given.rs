@@ -179,7 +179,7 @@ pub(crate) fn run_staged(
     match sim::run(&experiment, &mut warnings, &|_| {}, &AtomicBool::new(false)) {
         Ok(results) => results,
         Err(sim::Stopped::Invalid(found)) => panic!("{}", found.render(false)),
-        Err(sim::Stopped::Interrupted) => panic!("interrupted"),
+        Err(sim::Stopped::Interrupted(_)) => panic!("interrupted"),
         Err(sim::Stopped::Failed(why)) => panic!("{why}"),
     }
 }

@@ -33,6 +33,7 @@ mod remarks;
 mod report;
 mod reproducible;
 mod residency;
+mod resume;
 mod router_cases;
 mod router_interplay;
 mod router_limits;

@@ -58,8 +58,27 @@ impl Latencies {
     }
 }
 
+/// Each latency that occurred, to three significant digits, and how often.
+impl serde::Serialize for Latencies {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let recorded = self.0.iter_recorded();
+        serializer.collect_seq(recorded.map(|one| (one.value_iterated_to(), one.count_at_value())))
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Latencies {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let recorded = Vec::<(u64, u64)>::deserialize(deserializer)?;
+        let mut latencies = Self::default();
+        for (latency, count) in recorded {
+            latencies.0.saturating_record_n(latency, count);
+        }
+        Ok(latencies)
+    }
+}
+
 /// Counts of requests, by when they arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counts {
     /// Requests.
     pub requests: u64,
@@ -128,7 +147,9 @@ impl Counts {
 }
 
 /// Why nobody served a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub enum Reason {
     /// Its data may not go where the plan points.
     Residency,
@@ -153,7 +174,7 @@ pub enum Reason {
 }
 
 /// Requests of one class that nobody served for one reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Lost {
     /// Whose: an index into `Timetable::classes`.
     pub class: u16,
@@ -164,7 +185,7 @@ pub struct Lost {
 }
 
 /// One bin of a route's time line, by when attempts were sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct RouteBin {
     /// Attempts sent to it.
     pub attempts: u64,
@@ -181,7 +202,7 @@ pub struct RouteBin {
 }
 
 /// What a route went through. All attempts count here, mirrored and judging ones included.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RoutePassage {
     /// Attempts sent to it.
     pub attempts: u64,
@@ -217,7 +238,7 @@ pub struct RoutePassage {
 }
 
 /// A breaker changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Change {
     /// When.
     pub at: Instant,
@@ -228,7 +249,7 @@ pub struct Change {
 }
 
 /// What one contestant went through in one replicate.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Passage {
     /// From the beginning to the last arrival.
     pub span: Duration,
