@@ -55,17 +55,16 @@ fn draw<'a>(area: &Area<'a>, findings: &Findings) -> Drawn<'a> {
     // The level of evidence is as large as the name: it is half of the message.
     let badge = format!("{}: {}", level.word, level.stands_on);
     let wide = width(&badge, 24) + 40;
+    let middle = right - wide / 2;
     if workload.evidence == Evidence::Simulated {
         let corners = [(right - wide, 36), (right, 88)];
         area.draw(&Rectangle::new(corners, AMBER.filled()))?;
-    }
-    let at = (right - 20, 50);
-    write(area, &badge, at, (24, INK, HPos::Right, VPos::Top))?;
-    if workload.evidence == Evidence::Simulated {
-        let at = (right - 20, 98);
+        let at = (middle, 98);
         let text = "says nothing about real models";
-        write(area, text, at, (18, REFERENCE, HPos::Right, VPos::Top))?;
+        write(area, text, at, (18, REFERENCE, HPos::Center, VPos::Top))?;
     }
+    let at = (middle, 50);
+    write(area, &badge, at, (24, INK, HPos::Center, VPos::Top))?;
     sentence(area, &findings.summary)?;
     numbers(area, findings)?;
     if let Some(picture) = scatter::Picture::of(findings) {
