@@ -59,11 +59,11 @@ impl Html {
     pub(super) fn sentence(tag: &'static str, attributes: Attributes<'_>, text: &str) -> Self {
         let parts: Vec<&str> = text.split('`').collect();
         // An odd backtick is none of ours.
-        if parts.len() % 2 == 0 {
+        if parts.len().is_multiple_of(2) {
             return Self::leaf(tag, attributes, text);
         }
         let inner = parts.iter().enumerate().map(|(place, part)| {
-            if place % 2 == 1 {
+            if !place.is_multiple_of(2) {
                 Self::leaf("code", &[], part)
             } else {
                 Self::text(part)

@@ -36,6 +36,22 @@ pub(super) const ALONE: Look = Look {
 /// Most names of one label.
 const NAMES_MAX: usize = 3;
 
+/// A label for all who stand on one spot, the longest wording first: where there is no room for it, a
+/// shorter one may find some.
+fn wordings(names: &[String]) -> Vec<String> {
+    let mut wordings = Vec::new();
+    if names.len() <= NAMES_MAX {
+        wordings.push(names.join(", "));
+    }
+    if let [first, rest @ ..] = names
+        && !rest.is_empty()
+    {
+        wordings.push(format!("{first} and {} more", rest.len()));
+        wordings.push(first.clone());
+    }
+    wordings
+}
+
 /// Whether two places are one to the eye.
 fn is_near(a: (i32, i32), b: (i32, i32)) -> bool {
     (a.0 - b.0).abs() <= 2 && (a.1 - b.1).abs() <= 2
@@ -213,18 +229,13 @@ impl<'f> Picture<'f> {
                     .chain(of(true))
                     .map(|(mark, _)| short(&mark.standing.name))
                     .collect();
-                let text = match names.len() {
-                    0..=NAMES_MAX => names.join(", "),
-                    more => format!(
-                        "{} and {} more",
-                        names[..NAMES_MAX].join(", "),
-                        more - NAMES_MAX
-                    ),
-                };
                 let colour = if mark.control { REFERENCE } else { INK };
-                if let Some(at) = placed.place(&text, look.text, *centre) {
-                    let style = (look.text, colour, HPos::Left, VPos::Bottom);
-                    write(area, &text, at, style)?;
+                for text in wordings(&names) {
+                    if let Some(at) = placed.place(&text, look.text, *centre) {
+                        let style = (look.text, colour, HPos::Left, VPos::Bottom);
+                        write(area, &text, at, style)?;
+                        break;
+                    }
                 }
             }
         }
@@ -307,4 +318,18 @@ fn standing(row: &Row) -> Option<Standing> {
         unserved: row.metric("unserved")?.clone(),
         notes: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_one_spot_get_shorter() {
+        let names = |count: usize| -> Vec<String> { (0..count).map(|i| format!("p{i}")).collect() };
+        assert_eq!(wordings(&names(1)), ["p0"]);
+        assert_eq!(wordings(&names(3)), ["p0, p1, p2", "p0 and 2 more", "p0"]);
+        assert_eq!(wordings(&names(5)), ["p0 and 4 more", "p0"]);
+        assert!(is_near((10, 10), (12, 8)) && !is_near((10, 10), (13, 10)));
+    }
 }
