@@ -19,6 +19,7 @@ mod inputs;
 mod man;
 mod numbers;
 mod provenance;
+mod resume;
 mod schema;
 mod screen;
 #[cfg(feature = "live")]

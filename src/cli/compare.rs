@@ -7,6 +7,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::Exit;
 use super::inputs::{self, Inputs};
+use super::resume::{Resume, Resuming};
 use super::screen::Screen;
 use super::{numbers, provenance, timeline, watched};
 use crate::policy::Unit;
@@ -65,6 +66,8 @@ pub(super) struct Arguments {
     /// Also write the page, all formats and a manifest to this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    resume: Resuming,
     /// Something that must hold, such as "accuracy>=0.9" or "cascade.usd_per_1k<=5"; may be repeated.
     #[arg(long, value_name = "RULE")]
     require: Vec<String>,
@@ -190,7 +193,19 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         Ok(folder) => folder,
         Err(exit) => return exit,
     };
-    let (results, blocks) = match simulate(arguments, &experiment, &mut warnings, screen) {
+    let resume = Resume::prepare(
+        &arguments.resume,
+        arguments.report.as_deref(),
+        &inputs.digests,
+        command_line,
+        screen,
+    );
+    let mut resume = match resume {
+        Ok(resume) => resume,
+        Err(exit) => return exit,
+    };
+    let measured = simulate(arguments, &experiment, &mut resume, &mut warnings, screen);
+    let (results, blocks) = match measured {
         Ok(measured) => measured,
         Err(exit) => return exit,
     };
@@ -250,6 +265,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     if let Some(failure) = written {
         return failure;
     }
+    resume.done();
     match findings.exit_code() {
         100 => Exit::RequirementFailed,
         102 => Exit::Inconclusive,
@@ -306,6 +322,7 @@ fn complaints(errors: Vec<String>) -> Diagnostics {
 fn simulate(
     arguments: &Arguments,
     experiment: &Experiment<'_>,
+    resume: &mut Resume,
     warnings: &mut Diagnostics,
     screen: &Screen,
 ) -> Result<(sim::Results, Option<sim::Blocks>), Exit> {
@@ -314,23 +331,25 @@ fn simulate(
         None => experiment.requests,
     };
     let total = requests.saturating_mul(u64::from(experiment.replicates));
-    watched::run(
+    let from = resume.from.take();
+    let resume = &*resume;
+    watched::run_resumable(
         total,
         arguments.threads,
         arguments.quiet,
+        resume,
         screen,
         |tick, stop| {
-            // Requests that hang on each other are not drawn anew in blocks.
-            if experiment.stage.is_some() || experiment.timed.is_some() {
-                return Ok((sim::run(experiment, warnings, tick, stop)?, None));
-            }
-            let replicates = match experiment.workload.is_recorded() {
-                true => 1,
-                false => u64::from(experiment.replicates),
+            let blocks = match experiment.workload.is_recorded() {
+                true => BLOCKS,
+                false => BLOCKS.div_ceil(u64::from(experiment.replicates)),
             };
-            let blocks = BLOCKS.div_ceil(replicates);
-            let measured = sim::run_in_blocks(experiment, blocks, warnings, tick, stop)?;
-            Ok((measured.0, Some(measured.1)))
+            // Requests that hang on each other are not drawn anew in blocks.
+            let whole = experiment.stage.is_some() || experiment.timed.is_some();
+            let blocks = if whole { 1 } else { blocks };
+            let from = (resume.inputs.as_str(), from);
+            let ran = sim::run_resumable(experiment, blocks, from, warnings, tick, stop)?;
+            Ok((ran.0, Some(ran.1).filter(|_| !whole)))
         },
     )
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 
+use super::resume::{Resume, Resuming};
 use super::screen::Screen;
 use super::{Exit, drill_seen, drill_world, inputs, numbers, provenance, watched};
 use crate::report::{self, DrillOptions, SHEET_FORMATS};
@@ -72,6 +73,8 @@ pub(super) struct Arguments {
     /// Also write the page, all formats and a manifest to this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    resume: Resuming,
     /// Draw the time line into this file (SVG); with several policies one file each, with the policy's name.
     #[arg(long, value_name = "FILE", value_parser = numbers::parse_plot)]
     plot: Option<PathBuf>,
@@ -152,12 +155,29 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     let total = world
         .expected
         .saturating_mul(u64::from(arguments.replicates));
-    let ran = watched::run(
+    let resume = Resume::prepare(
+        &arguments.resume,
+        arguments.report.as_deref(),
+        &inputs.digests,
+        command_line,
+        screen,
+    );
+    let mut resume = match resume {
+        Ok(resume) => resume,
+        Err(exit) => return exit,
+    };
+    let from = resume.from.take();
+    let ran = watched::run_resumable(
         total,
         arguments.threads,
         arguments.quiet,
+        &resume,
         screen,
-        |tick, stop| sim::run(&experiment, &mut warnings, tick, stop),
+        |tick, stop| {
+            let from = (resume.inputs.as_str(), from);
+            let ran = sim::run_resumable(&experiment, 1, from, &mut warnings, tick, stop)?;
+            Ok(ran.0)
+        },
     );
     let results = match ran {
         Ok(results) => results,
@@ -205,7 +225,12 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     );
     match (delivered, plotted) {
         (Exit::Fine, Some(failure)) => failure,
-        (delivered, _) => delivered,
+        (delivered, _) => {
+            if delivered == Exit::Fine {
+                resume.done();
+            }
+            delivered
+        }
     }
 }
 
@@ -220,6 +245,7 @@ fn strays(arguments: &Arguments, is_log: bool) -> Vec<&'static str> {
             ("--rate", arguments.rate.is_some()),
             ("--hours", arguments.hours.is_some()),
             ("--requests", arguments.requests.is_some()),
+            ("--resume", arguments.resume.resume.is_some()),
             ("--plot", arguments.plot.is_some()),
         ]
     } else {

@@ -107,7 +107,7 @@ fn violations(experiment: &Experiment<'_>, warnings: &mut Diagnostics, screen: &
                 return Exit::BadInput;
             }
             // Nobody raises the flag.
-            Err(Stopped::Interrupted) => return Exit::Interrupted,
+            Err(Stopped::Interrupted(_)) => return Exit::Interrupted,
             Err(Stopped::Failed(why)) => {
                 return screen.fail(&why, "report this: it is no mistake of yours");
             }

@@ -47,7 +47,7 @@ fn command(command_line: &[OsString], seed: u64) -> Vec<String> {
             Some((flag, value)) if flag.starts_with('-') => (flag, Some(value)),
             _ => (text, None),
         };
-        if ["--threads", "--report", "--plot", "--color"].contains(&flag) {
+        if ["--threads", "--report", "--plot", "--color", "--resume"].contains(&flag) {
             skip_value = value.is_none();
             continue;
         }
@@ -62,6 +62,34 @@ fn command(command_line: &[OsString], seed: u64) -> Vec<String> {
         kept.push(format!("--seed={seed}"));
     }
     kept
+}
+
+/// The command line as somebody would type it to go on: all of it but where it goes on from.
+pub(super) fn again(command_line: &[OsString]) -> Vec<String> {
+    let mut words = vec!["routelab".to_owned()];
+    let mut skip_value = false;
+    for argument in command_line.iter().skip(1) {
+        let text = argument.to_string_lossy();
+        if std::mem::take(&mut skip_value) || text.starts_with("--resume=") {
+            continue;
+        }
+        if text == "--resume" {
+            skip_value = true;
+            continue;
+        }
+        words.push(quoted(&text));
+    }
+    words
+}
+
+/// A word as a POSIX shell takes it.
+pub(super) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 /// A report folder in the making: its files are written beside their place first, so that what stands there is
@@ -238,6 +266,26 @@ mod tests {
         assert_eq!(
             command(&line, 3),
             ["routelab", "compare", "w.toml", "--seed", "3"]
+        );
+    }
+
+    #[test]
+    fn a_command_line_can_be_typed_again() {
+        let line = [
+            "x/routelab",
+            "compare",
+            "w.toml",
+            "--require",
+            "accuracy>=0.9",
+            "--resume",
+            "old",
+            "-p",
+            "it's here.toml",
+        ];
+        let line: Vec<OsString> = line.iter().map(OsString::from).collect();
+        assert_eq!(
+            again(&line).join(" "),
+            r"routelab compare w.toml --require 'accuracy>=0.9' -p 'it'\''s here.toml'"
         );
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Exit;
+use super::resume::Resume;
 use super::screen::Screen;
 use crate::sim::Stopped;
 
@@ -26,6 +27,18 @@ fn flag() -> Arc<AtomicBool> {
     .clone()
 }
 
+/// As [`run`], and if it is interrupted, what was done is kept.
+pub(super) fn run_resumable<T: Send>(
+    total: u64,
+    threads: Option<u16>,
+    quiet: bool,
+    resume: &Resume,
+    screen: &Screen,
+    job: impl FnOnce(&(dyn Fn(u64) + Sync), &AtomicBool) -> Result<T, Stopped> + Send,
+) -> Result<T, Exit> {
+    watch(total, threads, quiet, Some(resume), screen, job)
+}
+
 /// Runs `job`, which will go through `total` requests, on this many threads (one per core if nobody
 /// says). It is told how to report progress and a flag that is raised when it should stop. What stopped it
 /// is said on the screen.
@@ -33,6 +46,17 @@ pub(super) fn run<T: Send>(
     total: u64,
     threads: Option<u16>,
     quiet: bool,
+    screen: &Screen,
+    job: impl FnOnce(&(dyn Fn(u64) + Sync), &AtomicBool) -> Result<T, Stopped> + Send,
+) -> Result<T, Exit> {
+    watch(total, threads, quiet, None, screen, job)
+}
+
+fn watch<T: Send>(
+    total: u64,
+    threads: Option<u16>,
+    quiet: bool,
+    resume: Option<&Resume>,
     screen: &Screen,
     job: impl FnOnce(&(dyn Fn(u64) + Sync), &AtomicBool) -> Result<T, Stopped> + Send,
 ) -> Result<T, Exit> {
@@ -68,12 +92,15 @@ pub(super) fn run<T: Send>(
         Stopped::Failed(why) => {
             screen.fail(&why, "try fewer --requests or --threads; if it fails again, report it with this command line")
         }
-        Stopped::Interrupted(_) => {
-            screen.say(&format!(
-                "interrupted after {} of {total} requests; nothing was written",
-                done
-            ));
-            Exit::Interrupted
+        Stopped::Interrupted(checkpoint) => {
+            let done = format!("after {done} of {total} requests");
+            match (resume, checkpoint) {
+                (Some(resume), Some(checkpoint)) => resume.keep(&done, &checkpoint, screen),
+                _ => {
+                    screen.say(&format!("interrupted {done}; nothing was written"));
+                    Exit::Interrupted
+                }
+            }
         }
     })
 }

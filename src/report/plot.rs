@@ -446,7 +446,7 @@ pub(super) fn write<'a>(
 }
 
 /// The plane with its ticks.
-pub(super) fn frame<'a>(area: &Area<'a>, x: &Axis, y: &Axis) -> Drawn<'a> {
+fn frame<'a>(area: &Area<'a>, x: &Axis, y: &Axis) -> Drawn<'a> {
     let (left, top, right, bottom) = FRAME;
     for (pixel, text) in x.ticks() {
         let line = vec![(pixel, top), (pixel, bottom)];
@@ -500,7 +500,7 @@ pub(super) fn whiskers<'a>(
     Ok(())
 }
 
-pub(super) fn label<'a>(
+fn label<'a>(
     area: &Area<'a>,
     placed: &mut Labels,
     text: &str,

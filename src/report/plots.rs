@@ -35,7 +35,7 @@ pub fn plots(findings: &Findings) -> Vec<(String, String)> {
 pub(super) fn scatter(findings: &Findings) -> Option<String> {
     let picture = scatter::Picture::of(findings)?;
     let size = (super::plot::WIDTH as u32, super::plot::HEIGHT as u32);
-    Some(svg(size, |area| picture.draw(area, true)))
+    Some(svg(size, |area| picture.draw(area)))
 }
 
 /// The chance of promotion against the true difference.

@@ -1,7 +1,8 @@
 //! Pictures as PNG, for whoever cannot show SVG.
 //!
 //! The SVG is the picture; this draws it in dots, with one font that the program brings along (Ubuntu Light),
-//! so that the bytes are the same on every run and machine with the same version. Signs that this font does
+//! so that the bytes are the same on every run, and on all machines of one kind of processor (vector instructions of
+//! another kind may round a last bit differently). Signs that this font does
 //! not have (it has Latin, Greek and Cyrillic letters) are left out: the SVG and the tables have them.
 
 use resvg::{tiny_skia, usvg};

@@ -147,7 +147,7 @@ pub fn versus(
         };
         let mut sums = pair.replicate(runners, key, requests, tick, stop);
         if stop.load(Ordering::Relaxed) {
-            return Err(Stopped::Interrupted);
+            return Err(Stopped::Interrupted(None));
         }
         for (side, contestant) in results.contestants.iter_mut().enumerate() {
             contestant.tallies.push(sums.tallies[side].clone());

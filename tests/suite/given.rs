@@ -38,6 +38,7 @@ pub(crate) fn reference(path: &str) -> Option<serde_json::Value> {
 /// The names of a report folder's files, sorted: what every report has, and what this one has beside it.
 pub(crate) fn report_names(own: &[&str]) -> Vec<String> {
     let mut names = vec![
+        "columns.md",
         "findings.csv",
         "findings.json",
         "manifest.json",
@@ -51,6 +52,12 @@ pub(crate) fn report_names(own: &[&str]) -> Vec<String> {
     }
     names.sort_unstable();
     names.into_iter().map(str::to_owned).collect()
+}
+
+/// Findings as the document for programs.
+pub(crate) fn json_of(findings: &routelab::report::Findings) -> String {
+    let json = routelab::report::Renderer::named("json").expect("a renderer");
+    (json.render)(findings)
 }
 
 /// A committed JSON file of reference values.

@@ -260,6 +260,10 @@ fn a_slide_carries_the_verdict_the_evidence_and_the_days_of_the_prices() {
     for word in findings.summary.split(' ').take(12) {
         assert!(words.contains(word), "{word} is not on the slide");
     }
+    // Dots have their names.
+    for name in ["cascade", "eval-driven", "static"] {
+        assert!(text.contains(&format!("\n{name}\n")), "{name}");
+    }
     findings.workload.evidence = routelab::sim::Evidence::Paired;
     assert!(!slide(&findings).contains("says nothing about real models"));
     findings.summary = "word ".repeat(2_000);

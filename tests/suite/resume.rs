@@ -12,7 +12,7 @@ use routelab::source::Diagnostics;
 use routelab::timeline::{Arrivals, Lasting, Latency, Outages, Timeline};
 use routelab::units::Duration;
 
-use crate::given::{experiment, policies, routes, workload};
+use crate::given::{experiment, json_of, policies, routes, workload};
 
 /// Runs until `requests` were reported, on so many threads; how many were reported in the end.
 fn go_on(
@@ -45,7 +45,7 @@ fn document((results, blocks): &(Results, Blocks)) -> (String, String) {
     };
     let found = report::findings_in_blocks(results, Some(blocks), &Options::default(), manifest);
     let findings = found.unwrap();
-    let text = String::from_utf8(report::files(&findings)[0].1.clone()).unwrap();
+    let text = json_of(&findings);
     // Histograms are equal by what they count, not by how they are written for debugging.
     let mut results = results.clone();
     for contestant in &mut results.contestants {

@@ -9,7 +9,7 @@ use routelab::sim::{self, Experiment, Fidelity, Stage};
 use routelab::source::Diagnostics;
 use routelab::workload::Workload;
 
-use crate::given::{experiment, policy_of, routes, run_on, workload_of};
+use crate::given::{experiment, json_of, policy_of, routes, run_on, workload_of};
 
 /// Two models, so that a mix of them is on the hull whatever its weights.
 const TWO: &str = r#"
@@ -137,8 +137,7 @@ fn the_saving_is_what_the_mix_costs_more() {
         saved.usd_per_1k.low.unwrap() > 0.0,
         "a verifier that knows something saves something"
     );
-    let document: serde_json::Value =
-        serde_json::from_slice(&report::files(&findings, None, Vec::new())[2].1).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&json_of(&findings)).unwrap();
     let row = &document["rows"][0];
     assert_eq!(row["saving"]["usd_per_1k"]["method"], "block-bootstrap");
     assert_eq!(row["saving"]["mix"], saved.mix);

@@ -12,7 +12,7 @@ use routelab::timeline::{Arrivals, Timeline};
 use routelab::units::Duration;
 use routelab::workload::Workload;
 
-use crate::given::{experiment, policies, routes, run_on, workload};
+use crate::given::{experiment, json_of, policies, routes, run_on, workload};
 
 const TENANTS: &str = "workloads/tenants.toml";
 
@@ -236,8 +236,7 @@ fn a_report_compares_each_task_each_tenant_and_both() {
         let wanted = whole.metric(name).unwrap().value.unwrap();
         assert!((sum - wanted).abs() < 1e-9, "{name}: {sum}, not {wanted}");
     }
-    let document: serde_json::Value =
-        serde_json::from_slice(&report::files(&findings, None, Vec::new())[2].1).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&json_of(&findings)).unwrap();
     assert_eq!(document["slices"].as_array().unwrap().len(), 11);
     assert_eq!(document["slices"][3]["by"], "tenant");
     assert_eq!(document["slices"][3]["tenant"], "acme");
@@ -251,7 +250,7 @@ fn a_report_compares_each_task_each_tenant_and_both() {
     // Whoever did not ask finds nothing of it.
     let results = run_on(&experiment(&catalogue, &workload, &policies, 2_000), 2);
     let findings = report::findings(&results, &Options::default(), manifest()).unwrap();
-    let text = String::from_utf8(report::files(&findings, None, Vec::new())[2].1.clone()).unwrap();
+    let text = json_of(&findings);
     assert!(findings.slices.is_empty() && !text.contains("slices"));
 }
 

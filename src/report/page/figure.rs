@@ -14,7 +14,7 @@ pub(super) fn html(figure: &Figure, id: &str) -> Html {
                 "div",
                 &[
                     ("class", "scroll"),
-                    ("role", "region"),
+                    ("role", "group"),
                     ("tabindex", "0"),
                     ("aria-labelledby", &label),
                 ],

@@ -63,7 +63,7 @@ impl Html {
             return Self::leaf(tag, attributes, text);
         }
         let inner = parts.iter().enumerate().map(|(place, part)| {
-            if place % 2 == 1 {
+            if !place.is_multiple_of(2) {
                 Self::leaf("code", &[], part)
             } else {
                 Self::text(part)

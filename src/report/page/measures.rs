@@ -1,9 +1,9 @@
 //! The policies of a comparison as tables: what one decides by, and behind it everything that was measured.
 
 use super::compare::groups;
-use super::methods::{alone, measured};
-use super::{Cell, Column, Table};
-use crate::report::format::{UNKNOWN, decimal, in_unit, percent, share, usd};
+use super::methods::{alone, measured, method};
+use super::{Cell, Column, Group, Table};
+use crate::report::format::{UNKNOWN, decimal, in_unit, percent, share, usd, whole};
 use crate::report::layout::Answers;
 use crate::report::{Findings, METRICS, Metric, Row, Unit};
 use crate::stats::Estimate;
@@ -155,45 +155,65 @@ fn sometimes(findings: &Findings) -> Vec<&'static Metric> {
         .collect()
 }
 
-/// Everything that was measured.
+/// Everything that was measured, a line each: it can be picked from, and fits on paper.
 pub(super) fn all(findings: &Findings) -> Table {
-    let mut columns = vec![Column::words("policy")];
-    columns.extend(
-        METRICS
-            .iter()
-            .map(|metric| Column::number(&heading(metric), metric.about)),
-    );
-    columns.extend(findings.routes.iter().map(|route| {
-        Column::number(
-            &format!("final share {}", short(route)),
-            "Share of requests whose final answer came from this route",
-        )
-    }));
-    let row = |row: &Row| {
-        let mut cells = vec![Cell::words(&row.policy)];
-        cells.extend(
-            METRICS
-                .iter()
-                .map(|metric| metric.unit)
-                .chain(std::iter::repeat(Unit::Share))
-                .zip(row.metrics.iter().chain(&row.final_share))
-                .map(|(unit, estimate)| measured(estimate, &in_unit(unit, estimate))),
-        );
-        Some(cells)
+    let lines = |control: bool| {
+        let rows = findings.rows.iter();
+        rows.filter(|row| row.mix.is_none() && row.control == control)
+            .flat_map(|row| lines(findings, row))
+            .collect()
     };
     Table {
         caption: "Every measure".to_owned(),
-        columns,
-        groups: groups(findings, row),
-        filters: Vec::new(),
+        columns: vec![
+            Column::words("policy"),
+            Column::words("measure"),
+            Column::number("value", "With its interval"),
+            Column::words("interval by"),
+            Column::number("n", "Observations behind it"),
+        ],
+        groups: vec![
+            Group {
+                label: String::new(),
+                rows: lines(false),
+            },
+            Group {
+                label: "controls".to_owned(),
+                rows: lines(true),
+            },
+        ],
+        filters: vec![0, 1],
     }
 }
 
-/// A route's name, no longer than a heading may be.
-fn short(name: &str) -> String {
-    const CHARS_MAX: usize = 40;
-    if name.chars().count() <= CHARS_MAX {
-        return name.to_owned();
-    }
-    name.chars().take(CHARS_MAX - 1).chain(['…']).collect()
+/// What is known of one policy.
+fn lines(findings: &Findings, row: &Row) -> Vec<Vec<Cell>> {
+    let metrics = METRICS
+        .iter()
+        .map(|metric| (heading(metric), metric.unit))
+        .zip(&row.metrics);
+    let shares = findings
+        .routes
+        .iter()
+        .map(|route| (format!("final share {route}"), Unit::Share))
+        .zip(&row.final_share);
+    metrics
+        .chain(shares)
+        .filter(|(_, estimate)| estimate.value.is_some())
+        .map(|((name, unit), estimate)| {
+            let mut value = measured(estimate, &in_unit(unit, estimate));
+            // It stands in the next cells.
+            value.detail.clear();
+            vec![
+                Cell::words(&row.policy),
+                Cell::words(&name),
+                value,
+                Cell::words(match estimate.limits() {
+                    Some(_) => method(estimate.method),
+                    None => "no interval",
+                }),
+                Cell::number(whole(estimate.n), Some(estimate.n as f64)),
+            ]
+        })
+        .collect()
 }

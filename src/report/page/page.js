@@ -31,7 +31,8 @@ function compare(a, b, sign) {
 
 function sortable(table) {
   const heads = [...table.tHead.rows[0].cells];
-  if ([...table.tBodies].every((body) => body.rows.length < 3)) return;
+  const hasNumbers = heads.some((head) => head.className === "number");
+  if (!hasNumbers || [...table.tBodies].every((body) => body.rows.length < 3)) return;
   heads.forEach((head, column) => {
     const act = () => {
       const isUp = head.getAttribute("aria-sort") !== "ascending";
@@ -70,7 +71,7 @@ function counter(total) {
 
 function filters(table) {
   if (!table.dataset.filters) return;
-  const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
+  const rows = [...table.tBodies].flatMap((body) => [...body.rows]).filter((row) => row.className !== "label");
   const columns = table.dataset.filters.split(",").map(Number);
   const output = counter(rows.length);
   const made = [];
@@ -138,7 +139,7 @@ async function copy(text, made) {
 
 function copies(box) {
   const made = button("copy", "tool", () => copy(box.textContent.trim(), made));
-  made.setAttribute("aria-label", "Copy: " + box.getAttribute("aria-label"));
+  made.setAttribute("aria-describedby", box.id);
   box.before(made);
 }
 

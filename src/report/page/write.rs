@@ -196,7 +196,7 @@ fn preformatted(id: &str, label: &str, text: &str) -> Html {
             ("id", id),
             ("class", "copy"),
             ("tabindex", "0"),
-            ("role", "region"),
+            ("role", "group"),
             ("aria-label", label),
         ],
         [Html::element("code", &[], lines)],
@@ -296,7 +296,7 @@ impl Table {
             "div",
             &[
                 ("class", "scroll"),
-                ("role", "region"),
+                ("role", "group"),
                 ("tabindex", "0"),
                 ("aria-labelledby", &caption),
             ],
@@ -332,6 +332,10 @@ impl Column {
         }
         if !self.about.is_empty() {
             attributes.push(("title", &self.about));
+        }
+        // A heading of nothing would be read out as one.
+        if self.title.is_empty() {
+            return Html::element("td", &[], []);
         }
         Html::leaf("th", &attributes, &self.title)
     }
@@ -430,9 +434,9 @@ fn source(manifest: &Manifest, id: &str) -> Html {
         inner.push(Html::leaf(
             "p",
             &[("class", "prose")],
-            "This command makes the same numbers again, at any number of threads; with --report FOLDER it also writes the folder this page belongs to:",
+            "This command makes the same numbers again, at any number of threads, and this page with them:",
         ));
-        let command = words.join(" ");
+        let command = format!("{} {}", words.join(" "), where_to(&manifest.command));
         inner.push(preformatted(
             &format!("{id}-command"),
             "The command that makes this document again",
@@ -470,6 +474,18 @@ fn source(manifest: &Manifest, id: &str) -> Html {
     Html::element("div", &[("class", "source")], inner)
 }
 
+/// How a command says that it wants the page: what it was told before is not in a manifest, because it
+/// changes no number.
+fn where_to(command: &[String]) -> &'static str {
+    let is_page = command.iter().any(|word| word == "--format=html")
+        || command.windows(2).any(|two| two == ["--format", "html"]);
+    if is_page {
+        "> report.html"
+    } else {
+        "--report report"
+    }
+}
+
 /// A word of a command line as a POSIX shell takes it for one word.
 fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
@@ -499,6 +515,24 @@ mod tests {
         assert_eq!(shell("accuracy>=0.9"), "'accuracy>=0.9'");
         assert_eq!(shell("it's"), "'it'\\''s'");
         assert_eq!(shell(""), "''");
+    }
+
+    #[test]
+    fn a_command_says_where_the_page_goes() {
+        let command = |words: &[&str]| {
+            words
+                .iter()
+                .map(|&word| word.to_owned())
+                .collect::<Vec<_>>()
+        };
+        for words in [
+            &["compare", "--format", "html"][..],
+            &["compare", "--format=html"],
+        ] {
+            assert_eq!(where_to(&command(words)), "> report.html");
+        }
+        let other = command(&["compare", "html", "--format", "json"]);
+        assert_eq!(where_to(&other), "--report report");
     }
 
     #[test]

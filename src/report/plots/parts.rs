@@ -21,7 +21,7 @@ const GAP: i32 = 14;
 const PARTS_MAX: usize = 24;
 const POLICIES_MAX: usize = FEW.len();
 /// Most characters of a part's name.
-const CHARS_MAX: usize = 30;
+const CHARS_MAX: usize = 24;
 
 /// What is drawn.
 pub(super) struct Picture<'f> {
@@ -113,7 +113,7 @@ impl<'f> Picture<'f> {
         );
         for (count, what) in [(self.left_out, "parts"), (self.unnamed, "policies")] {
             if count > 0 {
-                under.push_str(&format!("; {count} {what} are not drawn"));
+                under.push_str(&format!("; not drawn: {count} more {what}"));
             }
         }
         let at = (20, 46);

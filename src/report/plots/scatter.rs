@@ -8,15 +8,49 @@ use crate::report::format::{margin_points, whole};
 use crate::report::plot::axis::Axis;
 use crate::report::plot::labels::Labels;
 use crate::report::plot::{
-    Area, CROWDED, Drawn, FEW, FONT, FRAME, INK, LOG_RATIO, REFERENCE, beyond, frame, label, short,
+    Area, CROWDED, Drawn, FEW, FONT, FRAME, GRID, INK, LOG_RATIO, REFERENCE, beyond, short,
     whiskers, write,
 };
 use crate::report::{Findings, Row, Standing};
 use crate::stats::Estimate;
 use crate::stats::pareto::{Point, front};
 
+/// Where the plane is, and how large everything is.
+#[derive(Clone, Copy)]
+pub(super) struct Look {
+    /// Left, top, right, bottom.
+    pub(super) frame: (i32, i32, i32, i32),
+    /// Height of texts in pixels.
+    pub(super) text: i32,
+    /// Radius of a dot.
+    pub(super) dot: i32,
+}
+
+/// How it looks alone.
+pub(super) const ALONE: Look = Look {
+    frame: FRAME,
+    text: 13,
+    dot: 6,
+};
+
 /// Most names of one label.
 const NAMES_MAX: usize = 3;
+
+/// A label for all who stand on one spot, the longest wording first: where there is no room for it, a
+/// shorter one may find some.
+fn wordings(names: &[String]) -> Vec<String> {
+    let mut wordings = Vec::new();
+    if names.len() <= NAMES_MAX {
+        wordings.push(names.join(", "));
+    }
+    if let [first, rest @ ..] = names
+        && !rest.is_empty()
+    {
+        wordings.push(format!("{first} and {} more", rest.len()));
+        wordings.push(first.clone());
+    }
+    wordings
+}
 
 /// Whether two places are one to the eye.
 fn is_near(a: (i32, i32), b: (i32, i32)) -> bool {
@@ -76,8 +110,8 @@ impl<'f> Picture<'f> {
         (!marks.is_empty()).then_some(Self { findings, marks })
     }
 
-    fn axes(&self, controls: bool) -> Option<(Axis, Axis)> {
-        let (left, top, right, bottom) = FRAME;
+    fn axes(&self, controls: bool, look: Look) -> Option<(Axis, Axis)> {
+        let (left, top, right, bottom) = look.frame;
         let of = |which: fn(&Standing) -> &Estimate, unit: f64| -> Vec<f64> {
             self.marks
                 .iter()
@@ -93,37 +127,40 @@ impl<'f> Picture<'f> {
         Some((x, Axis::fitting(&shares, (bottom, top), f64::INFINITY)?))
     }
 
-    /// Draws into an area of `WIDTH` × `HEIGHT` pixels, with or without a title.
-    pub(super) fn draw<'a>(&self, area: &Area<'a>, titled: bool) -> Drawn<'a> {
-        let (left, top, right, bottom) = FRAME;
+    /// Draws it with its title into an area of `WIDTH` × `HEIGHT` pixels.
+    pub(super) fn draw<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
+        self.titles(area)?;
+        self.plane(area, ALONE, true)
+    }
+
+    /// Draws the plane alone, with or without a line about who is beyond its frame.
+    pub(super) fn plane<'a>(&self, area: &Area<'a>, look: Look, has_rest: bool) -> Drawn<'a> {
+        let (left, top, right, bottom) = look.frame;
         // Controls far away would leave the policies no room.
-        let near = self.axes(false);
-        let fitted = self.axes(true).map(|all| match &near {
+        let near = self.axes(false, look);
+        let fitted = self.axes(true, look).map(|all| match &near {
             Some(near) if all.0.share_of(&near.0).min(all.1.share_of(&near.1)) < CROWDED => *near,
             _ => all,
         });
         let Some((x, y)) = fitted else {
             return Ok(());
         };
-        if titled {
-            self.titles(area)?;
-        }
-        frame(area, &x, &y)?;
+        frame(area, look, &x, &y)?;
         let scale = if x.is_log() { ", logarithmic" } else { "" };
         write(
             area,
             &format!("cost, USD per 1,000 requests{scale}"),
-            ((left + right) / 2, bottom + 36),
-            (14, INK, HPos::Center, VPos::Top),
+            ((left + right) / 2, bottom + look.text * 2 + 10),
+            (look.text + 1, INK, HPos::Center, VPos::Top),
         )?;
-        let font = ("sans-serif", 14.0 * FONT).into_font();
+        let font = ("sans-serif", f64::from(look.text + 1) * FONT).into_font();
         let style = font
             .transform(FontTransform::Rotate270)
             .color(&INK)
             .pos(Pos::new(HPos::Center, VPos::Top));
         area.draw(&Text::new(
             "accuracy, % of requests right",
-            (18, (top + bottom) / 2),
+            (left - look.text * 5 + 3, (top + bottom) / 2),
             style,
         ))?;
         let at = |one: &Standing| -> Option<(i32, i32)> {
@@ -136,7 +173,7 @@ impl<'f> Picture<'f> {
             .map(|mark| &mark.standing)
             .filter(|one| at(one).is_none())
             .collect();
-        if titled {
+        if has_rest {
             beyond(area, &outside)?;
         }
         self.line(area, &at)?;
@@ -162,16 +199,18 @@ impl<'f> Picture<'f> {
         for (mark, centre) in in_order() {
             let (px, py) = *centre;
             if mark.control {
-                let corners = [(px - 4, py - 4), (px + 4, py + 4)];
+                let half = look.dot * 2 / 3;
+                let corners = [(px - half, py - half), (px + half, py + half)];
                 area.draw(&Rectangle::new(corners, WHITE.filled()))?;
                 area.draw(&Rectangle::new(corners, REFERENCE.stroke_width(2)))?;
             } else if mark.on_front {
-                area.draw(&Circle::new(*centre, 6, FEW[0].filled()))?;
+                area.draw(&Circle::new(*centre, look.dot, FEW[0].filled()))?;
             } else {
-                area.draw(&Circle::new(*centre, 5, WHITE.filled()))?;
-                area.draw(&Circle::new(*centre, 5, FEW[0].stroke_width(2)))?;
+                area.draw(&Circle::new(*centre, look.dot - 1, WHITE.filled()))?;
+                area.draw(&Circle::new(*centre, look.dot - 1, FEW[0].stroke_width(2)))?;
             }
-            placed.keep_clear(*centre, 7);
+            // Labels stand eight pixels from the centre: more would keep out a dot's own.
+            placed.keep_clear(*centre, (look.dot + 1).min(8));
         }
         // Policies have the first choice of room. Who stands on one spot shares a label.
         let mut named: Vec<(i32, i32)> = Vec::new();
@@ -190,16 +229,14 @@ impl<'f> Picture<'f> {
                     .chain(of(true))
                     .map(|(mark, _)| short(&mark.standing.name))
                     .collect();
-                let text = match names.len() {
-                    0..=NAMES_MAX => names.join(", "),
-                    more => format!(
-                        "{} and {} more",
-                        names[..NAMES_MAX].join(", "),
-                        more - NAMES_MAX
-                    ),
-                };
                 let colour = if mark.control { REFERENCE } else { INK };
-                label(area, &mut placed, &text, *centre, colour)?;
+                for text in wordings(&names) {
+                    if let Some(at) = placed.place(&text, look.text, *centre) {
+                        let style = (look.text, colour, HPos::Left, VPos::Bottom);
+                        write(area, &text, at, style)?;
+                        break;
+                    }
+                }
             }
         }
         Ok(())
@@ -250,6 +287,27 @@ impl<'f> Picture<'f> {
     }
 }
 
+/// The plane with its ticks.
+fn frame<'a>(area: &Area<'a>, look: Look, x: &Axis, y: &Axis) -> Drawn<'a> {
+    let (left, top, right, bottom) = look.frame;
+    for (pixel, text) in x.ticks() {
+        let line = vec![(pixel, top), (pixel, bottom)];
+        area.draw(&PathElement::new(line, GRID.stroke_width(1)))?;
+        let at = (pixel, bottom + 8);
+        let style = (look.text, INK, HPos::Center, VPos::Top);
+        write(area, &text, at, style)?;
+    }
+    for (pixel, text) in y.ticks() {
+        let line = vec![(left, pixel), (right, pixel)];
+        area.draw(&PathElement::new(line, GRID.stroke_width(1)))?;
+        let at = (left - 8, pixel + look.text / 2 - 1);
+        let style = (look.text, INK, HPos::Right, VPos::Bottom);
+        write(area, &text, at, style)?;
+    }
+    let corners = [(left, top), (right, bottom)];
+    area.draw(&Rectangle::new(corners, INK.mix(0.5).stroke_width(1)))
+}
+
 fn standing(row: &Row) -> Option<Standing> {
     Some(Standing {
         name: row.policy.clone(),
@@ -260,4 +318,18 @@ fn standing(row: &Row) -> Option<Standing> {
         unserved: row.metric("unserved")?.clone(),
         notes: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_one_spot_get_shorter() {
+        let names = |count: usize| -> Vec<String> { (0..count).map(|i| format!("p{i}")).collect() };
+        assert_eq!(wordings(&names(1)), ["p0"]);
+        assert_eq!(wordings(&names(3)), ["p0, p1, p2", "p0 and 2 more", "p0"]);
+        assert_eq!(wordings(&names(5)), ["p0 and 4 more", "p0"]);
+        assert!(is_near((10, 10), (12, 8)) && !is_near((10, 10), (13, 10)));
+    }
 }

@@ -3,22 +3,25 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::scatter;
+use super::scatter::{self, Look};
 use crate::report::format::{margin_points, points, share, usd, visible, whole};
 use crate::report::page::{level, priced};
 use crate::report::plot::labels::width;
-use crate::report::plot::{
-    Area, Drawn, FEW, GRID, HEIGHT, INK, REFERENCE, WIDTH as PLOT_WIDTH, short, write,
-};
+use crate::report::plot::{Area, Drawn, FEW, GRID, INK, REFERENCE, short, write};
 use crate::report::{Findings, Row};
 use crate::sim::Evidence;
+use crate::stats::NonInferiority;
 
 const SIZE: (u32, u32) = (1600, 900);
 /// Left edge of everything, and how wide the column of words is.
 const LEFT: i32 = 64;
 const COLUMN: i32 = 500;
-/// Where the picture begins.
-const PLOT: (i32, i32) = (608, 150);
+/// Where the picture is, and how large things in it are.
+const PLOT: Look = Look {
+    frame: (690, 150, 1536, 740),
+    text: 18,
+    dot: 8,
+};
 /// Sizes of the sentence that are tried, the largest first, and how low it may reach.
 const SIZES: [i32; 5] = [32, 28, 25, 22, 19];
 const SENTENCE: (i32, i32) = (150, 560);
@@ -52,24 +55,20 @@ fn draw<'a>(area: &Area<'a>, findings: &Findings) -> Drawn<'a> {
     // The level of evidence is as large as the name: it is half of the message.
     let badge = format!("{}: {}", level.word, level.stands_on);
     let wide = width(&badge, 24) + 40;
+    let middle = right - wide / 2;
     if workload.evidence == Evidence::Simulated {
         let corners = [(right - wide, 36), (right, 88)];
         area.draw(&Rectangle::new(corners, AMBER.filled()))?;
-    }
-    let at = (right - 20, 50);
-    write(area, &badge, at, (24, INK, HPos::Right, VPos::Top))?;
-    if workload.evidence == Evidence::Simulated {
-        let at = (right - 20, 98);
+        let at = (middle, 98);
         let text = "says nothing about real models";
-        write(area, text, at, (18, REFERENCE, HPos::Right, VPos::Top))?;
+        write(area, text, at, (18, REFERENCE, HPos::Center, VPos::Top))?;
     }
+    let at = (middle, 50);
+    write(area, &badge, at, (24, INK, HPos::Center, VPos::Top))?;
     sentence(area, &findings.summary)?;
     numbers(area, findings)?;
     if let Some(picture) = scatter::Picture::of(findings) {
-        let plot = area
-            .clone()
-            .shrink(PLOT, (PLOT_WIDTH as u32, HEIGHT as u32));
-        picture.draw(&plot, false)?;
+        picture.plane(area, PLOT, false)?;
     }
     let line = vec![(LEFT, 836), (right, 836)];
     area.draw(&PathElement::new(line, GRID.stroke_width(2)))?;
@@ -155,8 +154,7 @@ fn wrapped(text: &str, size: i32) -> Vec<String> {
     lines
 }
 
-/// The policy the summary is about most likely: the cheapest that is shown to be not worse; and its three
-/// numbers with their intervals.
+/// Three numbers with their intervals of the policy that the sentence is about.
 fn numbers<'a>(area: &Area<'a>, findings: &Findings) -> Drawn<'a> {
     let Some(row) = subject(findings) else {
         return Ok(());
@@ -192,17 +190,22 @@ fn numbers<'a>(area: &Area<'a>, findings: &Findings) -> Drawn<'a> {
     Ok(())
 }
 
+/// The cheapest policy that is shown to be not worse, else the one that comes closest.
 fn subject(findings: &Findings) -> Option<&Row> {
+    let tested = || findings.paired.iter().filter(|pair| !pair.control);
     let cost = |row: &Row| row.metric("usd_per_1k").and_then(|cost| cost.value);
-    findings
-        .paired
-        .iter()
-        .filter(|pair| !pair.control)
-        .filter(|pair| pair.verdict == crate::stats::NonInferiority::NonInferior)
+    let cheapest = tested()
+        .filter(|pair| pair.verdict == NonInferiority::NonInferior)
         .filter_map(|pair| findings.row(&pair.policy))
         .filter_map(|row| Some((row, cost(row)?)))
         .min_by(|(_, a), (_, b)| a.total_cmp(b))
-        .map(|(row, _)| row)
+        .map(|(row, _)| row);
+    cheapest.or_else(|| {
+        tested()
+            .filter_map(|pair| Some((pair, pair.accuracy_difference.value?)))
+            .max_by(|(_, a), (_, b)| a.total_cmp(b))
+            .and_then(|(pair, _)| findings.row(&pair.policy))
+    })
 }
 
 #[cfg(test)]
