@@ -301,7 +301,16 @@ fn the_number_of_threads_changes_no_byte() {
     let names: Vec<&str> = one.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(
         names,
-        report_names(&["plot-alone.svg", "plot-resilient.svg"])
+        report_names(&[
+            "columns.md",
+            if cfg!(feature = "frames") {
+                "decisions.parquet"
+            } else {
+                "decisions.csv.gz"
+            },
+            "plot-alone.svg",
+            "plot-resilient.svg"
+        ])
     );
     for threads in ["2", "7"] {
         assert!(one == files(threads), "{threads} threads");
@@ -322,7 +331,8 @@ fn the_number_of_threads_changes_no_byte() {
             "{name}"
         );
     }
-    let csv = String::from_utf8(one[0].1.clone()).unwrap();
+    let csv = one.iter().find(|(name, _)| name == "findings.csv").unwrap();
+    let csv = String::from_utf8(csv.1.clone()).unwrap();
     let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert!(columns.iter().all(|count| *count == columns[0]));
     assert!(

@@ -38,7 +38,6 @@ pub(crate) fn reference(path: &str) -> Option<serde_json::Value> {
 /// The names of a report folder's files, sorted: what every report has, and what this one has beside it.
 pub(crate) fn report_names(own: &[&str]) -> Vec<String> {
     let mut names = vec![
-        "columns.md",
         "findings.csv",
         "findings.json",
         "manifest.json",
@@ -52,6 +51,23 @@ pub(crate) fn report_names(own: &[&str]) -> Vec<String> {
     }
     names.sort_unstable();
     names.into_iter().map(str::to_owned).collect()
+}
+
+/// Whether these are the files of a comparison's report: what every report has, decisions with their dictionary, the
+/// slide, and plots.
+pub(crate) fn is_comparison(names: &[String]) -> bool {
+    let decisions = if cfg!(feature = "frames") {
+        "decisions.parquet"
+    } else {
+        "decisions.csv.gz"
+    };
+    let own = ["accuracy-cost.svg", "columns.md", decisions, "slide.svg"];
+    let needed = report_names(&own);
+    let is_picture = |name: &String| name.ends_with(".svg") || name.ends_with(".png");
+    needed.iter().all(|name| names.contains(name))
+        && names
+            .iter()
+            .all(|name| needed.contains(name) || is_picture(name))
 }
 
 /// Findings as the document for programs.
