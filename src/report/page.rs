@@ -1,7 +1,7 @@
 //! A document as one HTML file, for people: opened from disk, printed, sent by mail.
 //!
-//! A [`Page`] is a document in parts: verdicts, prose, tables, figures, requests to look into, and where it
-//! all came from. [`Page::html`] writes it down as one file that asks nobody for anything: style and script
+//! A `Page` is a document in parts: verdicts, prose, tables, figures, requests to look into, and where it
+//! all came from. `Page::html` writes it down as one file that asks nobody for anything: style and script
 //! are in it, and a content security policy forbids whatever else (W3C, *Content Security Policy Level 3*).
 //! Everything can be read without the script, which only adds sorting, filters, a button that copies and one
 //! for dark and light. A status is a word and a sign, never a colour alone; a number stands with its

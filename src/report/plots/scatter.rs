@@ -244,20 +244,12 @@ impl<'f> Picture<'f> {
 
     /// The line through those on the front: between two steps the cheaper one is what can be had.
     fn line<'a>(&self, area: &Area<'a>, at: &dyn Fn(&Standing) -> Option<(i32, i32)>) -> Drawn<'a> {
-        let mut on: Vec<(i32, i32)> = self
+        let on = self
             .marks
             .iter()
             .filter(|mark| mark.on_front)
-            .filter_map(|mark| at(&mark.standing))
-            .collect();
-        on.sort_unstable();
-        let mut steps: Vec<(i32, i32)> = Vec::new();
-        for (px, py) in on {
-            if let Some(&(_, before)) = steps.last() {
-                steps.push((px, before));
-            }
-            steps.push((px, py));
-        }
+            .filter_map(|mark| at(&mark.standing));
+        let steps = steps(on.collect());
         if steps.len() > 1 {
             area.draw(&PathElement::new(steps, FEW[0].mix(0.6).stroke_width(2)))?;
         }
@@ -285,6 +277,20 @@ impl<'f> Picture<'f> {
             (12, REFERENCE, HPos::Left, VPos::Top),
         )
     }
+}
+
+/// A line through these places that goes to the right and upwards only, in steps.
+fn steps(mut places: Vec<(i32, i32)>) -> Vec<(i32, i32)> {
+    // Of two at one pixel the lower one, which costs a little less, comes first; pixels count downwards.
+    places.sort_by_key(|&(x, y)| (x, -y));
+    let mut steps: Vec<(i32, i32)> = Vec::new();
+    for (x, y) in places {
+        if let Some(&(_, before)) = steps.last() {
+            steps.push((x, before));
+        }
+        steps.push((x, y));
+    }
+    steps
 }
 
 /// The plane with its ticks.
@@ -323,6 +329,27 @@ fn standing(row: &Row) -> Option<Standing> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_goes_up_where_two_stand_at_one_pixel() {
+        let line = steps(vec![(40, 20), (10, 90), (40, 50), (70, 10)]);
+        assert_eq!(
+            line,
+            [
+                (10, 90),
+                (40, 90),
+                (40, 50),
+                (40, 50),
+                (40, 20),
+                (70, 20),
+                (70, 10)
+            ]
+        );
+        assert!(
+            line.windows(2)
+                .all(|two| two[0].0 <= two[1].0 && two[0].1 >= two[1].1)
+        );
+    }
 
     #[test]
     fn labels_of_one_spot_get_shorter() {
