@@ -486,12 +486,29 @@ pub fn files(
             .map(|(frame, which)| (frame, which.as_str())),
     );
     files.push(("columns.md".to_owned(), words.into_bytes()));
-    let drawn = plots(findings).into_iter();
-    files.extend(drawn.map(|(name, svg)| (name, svg.into_bytes())));
-    files.push(("slide.svg".to_owned(), slide(findings).into_bytes()));
+    let mut drawn = plots(findings);
+    drawn.push(("slide.svg".to_owned(), slide(findings)));
+    files.extend(pictures(drawn));
     files.extend(more);
     with_manifest(files, &findings.manifest)
 }
+
+/// Pictures as files: SVG and, with the feature `png`, the same as PNG.
+pub(crate) fn pictures(drawn: Vec<(String, String)>) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    for (name, svg) in drawn {
+        #[cfg(feature = "png")]
+        if let (Some(stem), Some(bytes)) = (name.strip_suffix(".svg"), png(&svg, PNG_SCALE)) {
+            files.push((format!("{stem}.png"), bytes));
+        }
+        files.push((name, svg.into_bytes()));
+    }
+    files
+}
+
+/// Pixels of a PNG for each of its SVG: enough for a slide on a large screen.
+#[cfg(feature = "png")]
+const PNG_SCALE: u32 = 2;
 
 /// A table as `NAME.csv` and, with the feature `frames`, `NAME.parquet`.
 pub(crate) fn frame_files(name: &str, frame: &Frame) -> Vec<(String, Vec<u8>)> {

@@ -198,10 +198,9 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     let manifest = provenance::manifest(&inputs.digests, arguments.inputs.seed, command_line);
     let plots = drill.plots();
     let plotted = plot(arguments, &plots, screen);
-    let mut more: Vec<(String, Vec<u8>)> = plots
-        .into_iter()
-        .map(|(policy, svg)| (format!("plot-{policy}.svg"), svg.into_bytes()))
-        .collect();
+    let plots = plots.into_iter();
+    let plots = plots.map(|(policy, svg)| (format!("plot-{policy}.svg"), svg));
+    let mut more = report::pictures(plots.collect());
     if arguments.report.is_some() {
         let decided = watched::run(
             world.expected,

@@ -108,13 +108,13 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     };
     let manifest = provenance::manifest(&bench.reader.digests, arguments.seed, command_line);
     let plotted = plot(arguments, &sweep, screen);
-    let plot = ("plot.svg".to_owned(), sweep.plot().into_bytes());
+    let plot = ("plot.svg".to_owned(), sweep.plot());
     let delivered = provenance::deliver(
         &sweep.sheet(),
         &arguments.format,
         &manifest,
         &folder,
-        vec![plot],
+        report::pictures(vec![plot]),
         screen,
     );
     match (delivered, plotted) {
