@@ -165,8 +165,9 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         baseline: arguments.baseline.as_deref(),
         controls: true,
         stage: stage.as_ref(),
-        // Parts of the traffic are for the page: a table in a terminal has no room for them.
-        slices: arguments.report.is_some(),
+        // A table in a terminal has no room for parts of the traffic; every other form shows them, with or
+        // without a report beside it.
+        slices: arguments.report.is_some() || !["table", "markdown"].contains(&&*arguments.format),
         timed: timed.as_ref(),
         // The parser admits only these names.
         cluster: CLUSTER_UNITS
@@ -236,10 +237,17 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
             return Exit::BadInput;
         }
     };
-    let written = match &arguments.report {
-        Some(_) => write(arguments, &experiment, &mut findings, &folder, screen).err(),
-        None => None,
-    };
+    let written = if arguments.report.is_some() || arguments.format == "html" {
+        look(arguments, &experiment, &mut findings, screen).and_then(|decisions| {
+            folder.write(
+                || report::files(&findings, Some(&decisions), Vec::new()),
+                screen,
+            )
+        })
+    } else {
+        Ok(())
+    }
+    .err();
     // The parser admits only names of renderers.
     let Some(renderer) = Renderer::named(&arguments.format) else {
         return Exit::BadInput;
@@ -273,16 +281,15 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     }
 }
 
-/// Writes the report: beside the findings it holds single decisions, and requests to look into.
-fn write(
+/// Single decisions, and requests to look into, which become a part of the findings.
+fn look(
     arguments: &Arguments,
     experiment: &Experiment<'_>,
     findings: &mut report::Findings,
-    folder: &provenance::Folder<'_>,
     screen: &Screen,
-) -> Result<(), Exit> {
+) -> Result<sim::Decisions, Exit> {
     let requests = findings.workload.requests;
-    let decided = watched::run(
+    let (decisions, samples) = watched::run(
         requests,
         arguments.threads,
         arguments.quiet,
@@ -293,13 +300,9 @@ fn write(
                 sim::samples(experiment, &decisions, SAMPLES_PER_TASK, SAMPLES_MAX, stop)?;
             Ok((decisions, samples))
         },
-    );
-    let (decisions, samples) = decided?;
+    )?;
     findings.show(&samples);
-    folder.write(
-        &report::files(findings, Some(&decisions), Vec::new()),
-        screen,
-    )
+    Ok(decisions)
 }
 
 /// Everything that does not fit between inputs and options.

@@ -143,11 +143,15 @@ impl<'a> Folder<'a> {
     /// # Errors
     ///
     /// If they cannot be written; the reason was said.
-    pub(super) fn write(&self, files: &[(String, Vec<u8>)], screen: &Screen) -> Result<(), Exit> {
+    pub(super) fn write(
+        &self,
+        files: impl FnOnce() -> Vec<(String, Vec<u8>)>,
+        screen: &Screen,
+    ) -> Result<(), Exit> {
         let Some(target) = self.target else {
             return Ok(());
         };
-        self.put(target, files)
+        self.put(target, &files())
             .map_err(|error| screen.cannot_write(target, &error))
     }
 
@@ -199,7 +203,7 @@ pub(super) fn deliver(
     screen: &Screen,
 ) -> Exit {
     let written = match folder.target {
-        Some(_) => folder.write(&sheet.files(more, manifest), screen),
+        Some(_) => folder.write(|| sheet.files(more, manifest), screen),
         None => Ok(()),
     };
     // The parsers admit only names of formats.
@@ -353,7 +357,7 @@ mod tests {
         let target = scratch.path().join("new").join("run");
         let make = |names: &[&str]| {
             let folder = Folder::prepare(Some(&target), &screen).unwrap();
-            folder.write(&files(names), &screen).unwrap();
+            folder.write(|| files(names), &screen).unwrap();
         };
         make(&["a.svg", "b.svg"]);
         assert_eq!(names(&target), ["a.svg", "b.svg", "manifest.json"]);
@@ -376,7 +380,7 @@ mod tests {
         let manifest = r#"{"outputs": [{"path": "../precious"}, {"path": ".."}, {"path": 3}]}"#;
         std::fs::write(target.join("manifest.json"), manifest).unwrap();
         let folder = Folder::prepare(Some(&target), &screen).unwrap();
-        folder.write(&files(&["a"]), &screen).unwrap();
+        folder.write(|| files(&["a"]), &screen).unwrap();
         assert_eq!(names(scratch.path()), ["precious", "run"]);
     }
 

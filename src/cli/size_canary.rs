@@ -112,7 +112,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     let manifest = provenance::manifest(&reader.digests, inputs::SEED, command_line);
     let sheet = report::size_canary(&sizing);
     if arguments.format == FILE {
-        let written = folder.write(&sheet.files(Vec::new(), &manifest), screen);
+        let written = folder.write(|| sheet.files(Vec::new(), &manifest), screen);
         let printed = screen.print(&sizing.stanza);
         return written.err().unwrap_or(printed);
     }

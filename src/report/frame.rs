@@ -62,7 +62,8 @@ impl Cells {
     fn text(&self, row: usize) -> String {
         let cell = match self {
             Self::Text(cells) => cells[row].as_deref().map(guarded),
-            Self::Number(cells) => cells[row].map(|number| number.to_string()),
+            // Adding zero takes the sign off a zero.
+            Self::Number(cells) => cells[row].map(|number| (number + 0.0).to_string()),
             Self::Count(cells) => cells[row].map(|count| count.to_string()),
             Self::Flag(cells) => cells[row].map(|flag| flag.to_string()),
         };

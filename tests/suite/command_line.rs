@@ -111,7 +111,7 @@ fn usage_mistakes_end_with_2_and_help_with_0() {
         &["compare", SUPPORT, "--requests", "0"],
         &["compare", SUPPORT, "--replicates", "0"],
         &["compare", SUPPORT, "--threads", "0"],
-        &["compare", SUPPORT, "--format", "html"],
+        &["compare", SUPPORT, "--format", "pdf"],
         &["compare", SUPPORT, "--volume", "-3"],
         &["compare", SUPPORT, "--margin", "3"],
         &["explain", SUPPORT],

@@ -54,7 +54,7 @@ fn explain_draws_synthetic_requests_and_refuses_ids_that_are_none() {
     assert!(
         story("0")
             .fine()
-            .starts_with("static\n  request  `0`, task `")
+            .contains("\n\nstatic\n  request  `0`, task `")
     );
     assert_eq!(story("17").fine(), story("17").fine());
     // Beyond what `compare` would run there are still requests.

@@ -161,7 +161,7 @@ fn violations_of_a_log_of_stand_ins_are_those_of_the_drill() {
     let seen = ["tests/fixtures/seen/seen.jsonl", "--routes", ROUTES];
     let text = run(&[&["explain"][..], &seen, &["--violations"]].concat()).fine();
     let drill = run(&[&["drill"][..], &seen, &["--format", "json"]].concat()).json();
-    let strays = drill["residency"]["strays"].as_u64().expect("a count");
+    let strays = drill["residency"]["violations"].as_u64().expect("a count");
     assert!(strays > 0);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len() as u64, strays + 1, "{text}");

@@ -129,14 +129,16 @@ fn the_manifest_holds_digests_that_match_and_no_absolute_path() {
         &[&arguments[..7], &["--report", outside.to_str().unwrap()]].concat(),
     )
     .fine();
-    for (name, bytes) in fs::read_dir(&outside).unwrap().map(|entry| {
+    let folder = elsewhere.path().to_str().unwrap();
+    for entry in fs::read_dir(&outside).unwrap() {
         let entry = entry.unwrap();
-        (entry.file_name(), fs::read_to_string(entry.path()).unwrap())
-    }) {
-        assert!(
-            !bytes.contains("\"/") && !bytes.contains("=/"),
-            "{name:?}: {bytes}"
-        );
+        let (name, bytes) = (entry.file_name(), fs::read(entry.path()).unwrap());
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(folder), "{name:?}");
+        // Digests of a page's style and script may hold a slash anywhere.
+        if name != "report.html" {
+            assert!(!text.contains("\"/") && !text.contains("=/"), "{name:?}");
+        }
     }
 }
 
