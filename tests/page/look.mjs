@@ -189,7 +189,7 @@ for (const name of names) {
   const { page } = opened;
   if (name !== "size-eval" && name !== "size-shadow") await sorting(page, name);
   // What a drill, a sweep or a size has to show is too little to pick from.
-  const least = { compare: 1, everyday: 2, hostile: 2 }[name] ?? 0;
+  const least = { compare: 2, everyday: 2, hostile: 2 }[name] ?? 0;
   await picking(page, name, least);
   await exploring(page, name, ["everyday", "hostile"].includes(name));
   await copying(page, name);
