@@ -278,7 +278,7 @@ fn findings_as_json_have_exactly_the_documented_shape() {
     let findings = compare(&["--format", "json", "--require", "accuracy>=0.8"]).json();
     assert_eq!(
         keys(&findings),
-        ["schema", "manifest", "workload", "rows", "paired"]
+        ["schema", "manifest", "workload", "rows", "paired", "slices"]
     );
     assert_eq!(findings["schema"], "routelab.findings/1");
     assert_eq!(keys(&findings["manifest"]), ["version", "seed", "inputs"]);

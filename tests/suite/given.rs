@@ -49,8 +49,13 @@ pub(crate) fn report_names(own: &[&str]) -> Vec<String> {
     if cfg!(feature = "frames") {
         names.push("findings.parquet");
     }
+    let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    if cfg!(feature = "png") {
+        let drawn = own.iter().filter_map(|name| name.strip_suffix(".svg"));
+        names.extend(drawn.map(|stem| format!("{stem}.png")));
+    }
     names.sort_unstable();
-    names.into_iter().map(str::to_owned).collect()
+    names
 }
 
 /// Whether these are the files of a comparison's report: what every report has, decisions with their dictionary, the

@@ -136,7 +136,7 @@ fn the_manifest_holds_digests_that_match_and_no_absolute_path() {
         let text = String::from_utf8_lossy(&bytes);
         assert!(!text.contains(folder), "{name:?}");
         // Digests of a page's style and script may hold a slash anywhere.
-        if name != "report.html" {
+        if name != "report.html" && std::str::from_utf8(&bytes).is_ok() {
             assert!(!text.contains("\"/") && !text.contains("=/"), "{name:?}");
         }
     }
