@@ -70,8 +70,18 @@ fn document(path: &Path, reader: &mut inputs::Reader) -> Option<Value> {
         path
     };
     let bytes = reader.bytes(file, DOCUMENT_BYTES_MAX)?;
-    match serde_json::from_slice(&bytes) {
-        Ok(document) => Some(document),
+    match serde_json::from_slice::<Value>(&bytes) {
+        Ok(mut document) => {
+            // A folder knows by which command it was made.
+            let manifest = std::fs::read(path.join("manifest.json")).ok();
+            let manifest = manifest.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+            if let Some(command) = manifest.as_ref().and_then(|one| one.get("command"))
+                && let Some(own) = document.get_mut("manifest").and_then(Value::as_object_mut)
+            {
+                own.entry("command").or_insert_with(|| command.clone());
+            }
+            Some(document)
+        }
         Err(error) => {
             let shown = inputs::shown(file);
             let wrong = Diagnostic::error(format!("this is no JSON: {error}"));

@@ -1,6 +1,6 @@
 //! `explain`: why one request went where it went.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::Exit;
@@ -34,11 +34,17 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
     let files = &arguments.inputs;
     if let Some(kind) = explain_log::kind(&files.data) {
+        let folder = vec![PathBuf::from(inputs::POLICIES)];
+        let folder: Vec<PathBuf> = folder.into_iter().filter(|path| path.is_dir()).collect();
         let asked = explain_log::Asked {
             log: &files.data,
             kind,
             routes: files.routes.as_deref().unwrap_or(Path::new(inputs::ROUTES)),
-            policies: &files.policy,
+            policies: if files.policy.is_empty() {
+                &folder
+            } else {
+                &files.policy
+            },
             request: arguments.request.as_deref(),
         };
         return explain_log::run(&asked, screen);
@@ -93,7 +99,7 @@ pub(super) fn run(arguments: &Arguments, screen: &Screen) -> Exit {
 
 /// Goes through every request under every policy.
 fn violations(experiment: &Experiment<'_>, warnings: &mut Diagnostics, screen: &Screen) -> Exit {
-    let mut text = STANDING.to_owned();
+    let (mut text, mut all) = (STANDING.to_owned(), 0);
     for policy in experiment.policies {
         let side = Side {
             experiment,
@@ -128,13 +134,17 @@ fn violations(experiment: &Experiment<'_>, warnings: &mut Diagnostics, screen: &
             )));
             text.push('\n');
         }
-        let strays: u64 = versus.violations.iter().map(|one| one.requests).sum();
+        let strays = versus.strayed;
+        all += strays;
         text.push_str(&visible(&format!(
-            "{}: {strays} of {} requests sent where their data may not go, mirrors and judges counted",
+            "{}: {strays} of {} requests sent where their data may not go, or would be after a failure; mirrors and judges counted",
             policy.name, versus.requests
         )));
         text.push('\n');
     }
     screen.complain(warnings);
-    screen.print(&text)
+    match screen.print(&text) {
+        Exit::Fine if all > 0 => Exit::RequirementFailed,
+        printed => printed,
+    }
 }

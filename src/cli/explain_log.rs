@@ -146,7 +146,15 @@ pub(super) fn run(asked: &Asked<'_>, screen: &Screen) -> Exit {
             Exit::BadInput
         }
         Some(_) => screen.print(&files.story(&taken.attempts)),
-        None => screen.print(&taken.told(&files)),
+        None => violated(screen.print(&taken.told(&files)), taken.strays),
+    }
+}
+
+/// Data that went where it may not is a requirement that failed.
+fn violated(printed: Exit, strays: u64) -> Exit {
+    match printed {
+        Exit::Fine if strays > 0 => Exit::RequirementFailed,
+        printed => printed,
     }
 }
 
@@ -161,6 +169,8 @@ struct Taken {
     sent: u64,
     bound: u64,
     unknown: u64,
+    /// Judged by routes that are not those which decided, or nobody knows.
+    other_routes: u64,
     strays: u64,
     listed: Vec<String>,
 }
@@ -183,6 +193,9 @@ impl Taken {
                 match files.route(&attempt.route) {
                     None => self.unknown += 1,
                     Some(route) => {
+                        let same = attempt.routes_digest.is_some()
+                            && attempt.routes_digest == files.routes_digest;
+                        self.other_routes += u64::from(!same);
                         if let Some(why) = files.barred(&attempt, route) {
                             self.strays += 1;
                             if self.listed.len() < LISTED_MAX {
@@ -227,6 +240,12 @@ impl Taken {
             text.push_str(&format!(
                 "; {} went to routes that it does not know, so nothing can be said about them",
                 self.unknown
+            ));
+        }
+        if self.other_routes > 0 {
+            text.push_str(&format!(
+                "; counterfactual for {} of them: their record does not carry the digest of this file, so it may say something else about them than the one that decided",
+                self.other_routes
             ));
         }
         text.push('\n');
@@ -335,7 +354,11 @@ impl Files<'_> {
         let Some(first) = attempts.first() else {
             return String::new();
         };
-        let (word, why) = self.standing(first);
+        // A call is a recorded decision if every attempt of it is.
+        let standings = attempts.iter().map(|attempt| self.standing(attempt));
+        let (word, why) = standings
+            .min_by_key(|(word, _)| *word != "counterfactual")
+            .unwrap_or_else(|| self.standing(first));
         lines.push(format!("{word}: {why}"));
         lines.push(format!(
             "call     `{}` under policy `{}`, {}",
@@ -487,5 +510,5 @@ fn seen_violations(
         unknown,
         found.unclassed,
     ));
-    screen.print(&text)
+    violated(screen.print(&text), found.strays)
 }

@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use toml::de::{DeTable, DeValue};
 
 use super::screen::Screen;
-use super::{Exit, inputs, numbers, provenance, timeline, watched};
+use super::{Exit, inputs, numbers, provenance, watched};
 use crate::catalogue::Catalogue;
 use crate::policy::PolicyFile;
 use crate::report::{
@@ -135,7 +135,7 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         baseline: Some(base.called.clone()),
         margin: arguments.margin,
         volume: arguments.volume,
-        require: rules(&arguments.require, &head.called),
+        require: rules(&arguments.require, head),
         ..Options::default()
     };
     let checked = check(&experiments, [base, head], &options);
@@ -169,13 +169,21 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
         screen,
         |tick, stop| sim::versus(sides, found, tick, stop),
     );
-    let versus = match ran {
+    let mut versus = match ran {
         Ok(versus) => versus,
         Err(exit) => return exit,
     };
+    // What was odd about the inputs, and what was left out of them, belongs beside the verdict: in a pipeline
+    // nobody reads what is said on the way.
+    let odd = read.found.0.iter().map(|one| one.message.clone());
+    versus.results.notes.extend(odd);
+    if read.has_timeline {
+        versus.results.notes.push(
+            "`[timeline]` is left out: requests are taken one by one, without limits, incidents and latencies".to_owned(),
+        );
+    }
     if !arguments.quiet {
         screen.complain(&read.found);
-        timeline::say_unused(read.has_timeline, "gate", screen);
     }
     let manifest = provenance::manifest(&read.digests, arguments.inputs.seed, command_line);
     let findings = match report::findings(&versus.results, &options, manifest.clone()) {
@@ -223,14 +231,15 @@ pub(super) fn run(arguments: &Arguments, command_line: &[OsString], screen: &Scr
     }
 }
 
-/// Requirements of everybody as requirements of the candidate.
-fn rules(rules: &[String], candidate: &str) -> Vec<String> {
+/// Requirements as requirements of the candidate, whatever name it has in the results.
+fn rules(rules: &[String], candidate: &Configuration) -> Vec<String> {
     let own = |rule: &String| {
-        if rule.starts_with(candidate) {
-            rule.clone()
-        } else {
-            format!("{candidate}.{}", rule.trim_start())
-        }
+        let rule = rule.trim_start();
+        // A policy's name, a dot, and a measure; measures have a dot only behind `final_share`.
+        let plain = [&candidate.contestant, &candidate.called]
+            .iter()
+            .find_map(|name| rule.strip_prefix(name.as_str())?.strip_prefix('.'));
+        format!("{}.{}", candidate.called, plain.unwrap_or(rule))
     };
     rules.iter().map(own).collect()
 }
@@ -402,11 +411,26 @@ fn read_folders(arguments: &Arguments, folders: [&PathBuf; 2]) -> Result<Read, D
 /// Where a configuration keeps its routes and its policies.
 fn places(folder: &Path, reader: &mut inputs::Reader) -> Option<(PathBuf, PathBuf)> {
     let name = Path::new(inputs::ROUTES).file_name().unwrap_or_default();
-    for policies in [folder.to_owned(), folder.join("policies")] {
-        let routes = policies.join(name);
-        if routes.is_file() {
-            return Some((routes, policies));
+    let found: Vec<PathBuf> = [folder.to_owned(), folder.join("policies")]
+        .into_iter()
+        .filter(|policies| policies.join(name).is_file())
+        .collect();
+    match found.as_slice() {
+        [policies] => return Some((policies.join(name), policies.clone())),
+        [one, other, ..] => {
+            let text = format!(
+                "there are two configurations in `{}`: `{}` and `{}`",
+                inputs::shown(folder),
+                inputs::shown(&one.join(name)),
+                inputs::shown(&other.join(name))
+            );
+            let error = Diagnostic::error(text);
+            reader
+                .found
+                .push(error.help("name the folder of the one that counts"));
+            return None;
         }
+        [] => {}
     }
     let shown = inputs::shown(folder);
     let error = if folder.is_dir() {
@@ -463,15 +487,19 @@ fn flatten(file: &str, under: &str, table: &DeTable<'_>, text: &str, into: &mut 
             }
             _ => {
                 let written = text.get(value.span()).unwrap_or_default();
-                let short: String = written.chars().take(VALUE_CHARS_MAX).collect();
-                let shown = if short.len() < written.len() {
-                    format!("{short}…")
-                } else {
-                    short
-                };
-                into.insert((file.to_owned(), key), shown);
+                into.insert((file.to_owned(), key), written.to_owned());
             }
         }
+    }
+}
+
+/// The beginning of a value.
+fn shown(value: &str) -> String {
+    let short: String = value.chars().take(VALUE_CHARS_MAX).collect();
+    if short.len() < value.len() {
+        format!("{short}…")
+    } else {
+        short
     }
 }
 
@@ -486,8 +514,8 @@ fn changed(base: &Values, head: &Values) -> Vec<ChangedKey> {
         .map(|place| ChangedKey {
             file: place.0.clone(),
             key: place.1.clone(),
-            before: base.get(place).cloned(),
-            after: head.get(place).cloned(),
+            before: base.get(place).map(|value| shown(value)),
+            after: head.get(place).map(|value| shown(value)),
         })
         .collect()
 }

@@ -25,7 +25,7 @@ const POLICIES_MAX: usize = 256;
 /// Where the catalogue is looked for when nobody says.
 pub(super) const ROUTES: &str = "policies/routes.toml";
 /// Where policies are looked for when nobody says.
-const POLICIES: &str = "policies";
+pub(super) const POLICIES: &str = "policies";
 
 /// The seed when nobody gives one.
 pub(super) const SEED: u64 = 2026;
@@ -463,7 +463,10 @@ pub(super) fn policy_files(folder: &Path) -> Vec<PathBuf> {
     files.retain(|path| {
         path.extension()
             .is_some_and(|extension| extension == "toml")
-            && path.file_name().is_some_and(|name| name != "routes.toml")
+            // What begins with a dot is for other programs, such as `.taplo.toml`.
+            && path.file_name().is_some_and(|name| {
+                name != "routes.toml" && !name.to_string_lossy().starts_with('.')
+            })
             && path.is_file()
     });
     files.sort();

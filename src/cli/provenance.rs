@@ -118,6 +118,12 @@ impl<'a> Folder<'a> {
             });
         };
         let keeps = path.exists();
+        let manifest = path.join(MANIFEST);
+        if manifest.exists() && listed(&manifest).is_none() {
+            let text = "a `manifest.json` that is none of this program stands there";
+            let error = std::io::Error::new(std::io::ErrorKind::AlreadyExists, text);
+            return Err(screen.cannot_write(path, &error));
+        }
         let part = if keeps {
             path.join(format!(".part-{}", std::process::id()))
         } else {
@@ -162,18 +168,28 @@ impl<'a> Folder<'a> {
         if !self.keeps {
             return std::fs::rename(&self.part, target);
         }
-        if let Some((last, _)) = files.last() {
-            let stale = listed(&target.join(last));
-            // From here on until the new one is in place nobody takes the folder for a whole report.
-            match std::fs::remove_file(target.join(last)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            for name in stale
-                .iter()
-                .filter(|name| files.iter().all(|(new, _)| new != *name))
-            {
-                let _ = std::fs::remove_file(target.join(name));
+        let old = listed(&target.join(MANIFEST)).unwrap_or_default();
+        if let Some((name, _)) = files.iter().find(|(name, _)| {
+            let is_ours = *name == MANIFEST || old.iter().any(|(known, _)| known == name);
+            target.join(name).exists() && !is_ours
+        }) {
+            let text = format!("`{name}` stands there, and no report of this program lists it");
+            return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text));
+        }
+        // From here on until the new one is in place nobody takes the folder for a whole report.
+        match std::fs::remove_file(target.join(MANIFEST)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        for (name, digest) in &old {
+            let path = target.join(name);
+            let unchanged = || {
+                let bytes = std::fs::read(&path).unwrap_or_default();
+                crate::report::sha256_hex(&bytes) == *digest
+            };
+            // What somebody has changed since is theirs.
+            if files.iter().all(|(new, _)| new != name) && unchanged() {
+                let _ = std::fs::remove_file(&path);
             }
         }
         for (name, _) in files {
@@ -218,23 +234,25 @@ pub(super) fn deliver(
     }
 }
 
-/// The files of a report whose manifest stands there, if it can be read: plain names only.
-fn listed(manifest: &Path) -> Vec<String> {
-    let read = std::fs::read(manifest).ok();
-    let read = read.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
-    let outputs = read.as_ref().and_then(|one| one.get("outputs")?.as_array());
-    let names = outputs
-        .into_iter()
-        .flatten()
-        .filter_map(|output| output.get("path")?.as_str());
-    names
-        .filter(|name| {
-            Path::new(name)
-                .file_name()
-                .is_some_and(|plain| plain == *name)
-        })
-        .map(str::to_owned)
-        .collect()
+/// What a report folder may hold that a run would replace, and how it is told that a run wrote it.
+const MANIFEST: &str = "manifest.json";
+
+/// The files (name and digest) of the report whose manifest stands there: `None` if it is no manifest of this program.
+fn listed(manifest: &Path) -> Option<Vec<(String, String)>> {
+    let bytes = std::fs::read(manifest).ok()?;
+    let read = serde_json::from_slice::<serde_json::Value>(&bytes).ok()?;
+    if read.get("command")?.get(0)?.as_str()? != "routelab" {
+        return None;
+    }
+    let outputs = read.get("outputs")?.as_array()?.iter();
+    let text = |output: &serde_json::Value, key: &str| Some(output.get(key)?.as_str()?.to_owned());
+    let files = outputs.filter_map(|output| Some((text(output, "path")?, text(output, "sha256")?)));
+    let plain = |name: &str| {
+        Path::new(name)
+            .file_name()
+            .is_some_and(|plain| plain == name)
+    };
+    Some(files.filter(|(name, _)| plain(name)).collect())
 }
 
 /// Writes these files (name and bytes) to a folder, each whole or not at all.
@@ -341,9 +359,15 @@ mod tests {
     fn files(names: &[&str]) -> Vec<(String, Vec<u8>)> {
         let outputs: Vec<String> = names
             .iter()
-            .map(|name| format!("{{\"path\": \"{name}\"}}"))
+            .map(|name| {
+                let digest = crate::report::sha256_hex(name.as_bytes());
+                format!("{{\"path\": \"{name}\", \"sha256\": \"{digest}\"}}")
+            })
             .collect();
-        let manifest = format!("{{\"outputs\": [{}]}}", outputs.join(", "));
+        let manifest = format!(
+            "{{\"outputs\": [{}], \"command\": [\"routelab\"]}}",
+            outputs.join(", ")
+        );
         let file = |name: &&str| ((*name).to_owned(), name.as_bytes().to_vec());
         let mut files: Vec<_> = names.iter().map(file).collect();
         files.push(("manifest.json".to_owned(), manifest.into_bytes()));
@@ -371,17 +395,35 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_cannot_name_files_elsewhere() {
+    fn what_somebody_else_put_there_is_neither_deleted_nor_replaced() {
         let scratch = tempfile::tempdir().unwrap();
         let screen = Screen::new(Some(false));
         let target = scratch.path().join("run");
         std::fs::create_dir(&target).unwrap();
+        let put = |name: &str, text: &str| std::fs::write(target.join(name), text).unwrap();
+        let manifest = |path: &str| {
+            format!(
+                "{{\"outputs\": [{{\"path\": \"{path}\", \"sha256\": \"0\"}}], \"command\": [\"routelab\"]}}"
+            )
+        };
+        // A manifest of another program.
+        put("manifest.json", r#"{"outputs": [{"path": "thesis.txt"}]}"#);
+        put("thesis.txt", "kept");
+        assert!(Folder::prepare(Some(&target), &screen).is_err());
+        // One that names files elsewhere, and one whose file was changed.
         std::fs::write(scratch.path().join("precious"), "kept").unwrap();
-        let manifest = r#"{"outputs": [{"path": "../precious"}, {"path": ".."}, {"path": 3}]}"#;
-        std::fs::write(target.join("manifest.json"), manifest).unwrap();
-        let folder = Folder::prepare(Some(&target), &screen).unwrap();
-        folder.write(|| files(&["a"]), &screen).unwrap();
+        for path in ["../precious", "..", "thesis.txt"] {
+            put("manifest.json", &manifest(path));
+            let folder = Folder::prepare(Some(&target), &screen).unwrap();
+            folder.write(|| files(&["a"]), &screen).unwrap();
+        }
         assert_eq!(names(scratch.path()), ["precious", "run"]);
+        // A file of the same name that no report lists.
+        put("b", "kept");
+        let folder = Folder::prepare(Some(&target), &screen).unwrap();
+        assert!(folder.write(|| files(&["a", "b"]), &screen).is_err());
+        drop(folder);
+        assert_eq!(names(&target), ["a", "b", "manifest.json", "thesis.txt"]);
     }
 
     #[test]

@@ -68,12 +68,24 @@ impl Resume {
             }
             (None, None) => PathBuf::from(NAME),
         };
+        let command = provenance::again(command_line);
+        // Two runs that are interrupted in one folder keep a file each.
+        let keep = if option.resume.is_none() {
+            let mut name = keep.file_stem().unwrap_or_default().to_owned();
+            name.push(format!(
+                "-{:.8}.checkpoint",
+                sha256_hex(command.join(" ").as_bytes())
+            ));
+            keep.with_file_name(name)
+        } else {
+            keep
+        };
         Ok(Self {
             inputs: sha256_hex(all.join("\n").as_bytes()),
             from,
             read: option.resume.clone(),
             keep,
-            command: provenance::again(command_line),
+            command,
         })
     }
 

@@ -110,6 +110,9 @@ fn numbers(findings: &Findings) -> Vec<Number> {
         for (metric, estimate) in row.named(&findings.routes) {
             line(&metric, estimate);
         }
+        if let Some((volume, usd)) = findings.volume.zip(row.metric("usd_per_1k")) {
+            line("usd_at_volume", &usd.clone().scaled(volume / 1_000.0));
+        }
         for (name, estimate) in row.rollouts.iter().flat_map(Rollouts::named) {
             line(&format!("canary.{name}"), estimate);
         }

@@ -30,6 +30,17 @@ const IDENTITY: [&str; 12] = [
     "kind",
     "path",
 ];
+/// Numbers that say what was asked.
+const SETTINGS: [&str; 8] = [
+    "margin",
+    "alpha",
+    "requests",
+    "replicates",
+    "level",
+    "seed",
+    "version",
+    "command",
+];
 /// What verdicts are called.
 const VERDICTS: [&str; 3] = ["verdict", "outcome", "result"];
 
@@ -48,6 +59,8 @@ struct Said {
     verdicts: BTreeMap<String, String>,
     /// Digests by path.
     inputs: BTreeMap<String, String>,
+    /// What was asked, by its name.
+    settings: BTreeMap<String, String>,
 }
 
 /// The documents side by side. `names` are what they are called.
@@ -128,8 +141,15 @@ pub fn diff(names: [&str; 2], documents: [&Value; 2]) -> Result<Sheet, String> {
     };
     let verdicts = changed(&before.verdicts, &after.verdicts);
     let inputs = changed(&before.inputs, &after.inputs);
+    let settings = changed(&before.settings, &after.settings);
+    if numbers.is_empty() && before.verdicts.is_empty() && after.verdicts.is_empty() {
+        return Err(format!(
+            "there is no number in `{}` or `{}`",
+            names[0], names[1]
+        ));
+    }
     let summary = format!(
-        "{} of {} numbers differ, {apart} of them by more than their intervals; {} of {} verdicts changed; {}.",
+        "{} of {} numbers differ, {apart} of them by more than their intervals; {} of {} verdicts changed; {}{}.",
         lines.len(),
         numbers.len(),
         verdicts.len(),
@@ -138,6 +158,13 @@ pub fn diff(names: [&str; 2], documents: [&Value; 2]) -> Result<Sheet, String> {
             0 => "the inputs are the same".to_owned(),
             1 => "one input is not the same".to_owned(),
             n => format!("{n} inputs are not the same"),
+        },
+        match settings.len() {
+            0 => String::new(),
+            _ => format!(
+                "; what was asked is not: {}",
+                super::notes::listed(settings.iter().map(|line| line[2].as_str()))
+            ),
         }
     );
     let mut facts = Map::new();
@@ -151,6 +178,7 @@ pub fn diff(names: [&str; 2], documents: [&Value; 2]) -> Result<Sheet, String> {
     };
     facts.insert("verdicts".to_owned(), json!(listed(&verdicts)));
     facts.insert("inputs".to_owned(), json!(listed(&inputs)));
+    facts.insert("settings".to_owned(), json!(listed(&settings)));
     let left = lines.len().saturating_sub(LINES_MAX);
     lines.truncate(LINES_MAX);
     let mut notes = vec![
@@ -166,6 +194,11 @@ pub fn diff(names: [&str; 2], documents: [&Value; 2]) -> Result<Sheet, String> {
         lines.into_iter().map(turn).collect()
     };
     let blocks = vec![
+        block(
+            "What was asked".to_owned(),
+            &[("about", false), ("before", false), ("after", false)],
+            turned(settings),
+        ),
         block(
             "Verdicts that changed".to_owned(),
             &[("about", false), ("before", false), ("after", false)],
@@ -274,6 +307,17 @@ fn said(document: &Value) -> Said {
             said.inputs.insert(path, digest);
         }
     }
+    for key in ["seed", "version", "command"] {
+        if let Some(value) = document.pointer(&format!("/manifest/{key}")) {
+            let words = value.as_array().map(|words| {
+                let words = words.iter().filter_map(Value::as_str);
+                words.collect::<Vec<&str>>().join(" ")
+            });
+            let text = words.or_else(|| value.as_str().map(str::to_owned));
+            let text = text.unwrap_or_else(|| value.to_string());
+            said.settings.insert(key.to_owned(), text);
+        }
+    }
     if let Some(object) = document.as_object() {
         for (key, value) in object {
             if key != "manifest" {
@@ -320,6 +364,12 @@ fn walk(value: &Value, key: &str, about: &str, said: &mut Said) {
                 }
                 walk(item, key, &place, said);
             }
+        }
+        Value::Number(number) if SETTINGS.contains(&key) && !about.starts_with("slices") => {
+            // One for all that share it: the margin of every pair is the same.
+            said.settings
+                .entry(key.to_owned())
+                .or_insert_with(|| number.to_string());
         }
         Value::String(text) if VERDICTS.contains(&key) => {
             said.verdicts.insert(about.to_owned(), text.clone());

@@ -28,6 +28,7 @@ pub(super) fn block(findings: &Findings) -> Block {
         .into_iter()
         .filter(|(_, metric)| rows.iter().any(|row| has(row, metric)))
         .collect();
+    let mirrors = parts.iter().any(|(title, _)| *title == "mirrors");
     let fails = rows.iter().any(|row| failed(row) > 0);
     let saves = rows.iter().any(|row| row.saving.is_some());
     let line = |row: &&Row| {
@@ -41,6 +42,14 @@ pub(super) fn block(findings: &Findings) -> Block {
         for (_, metric) in &parts {
             let some = row.metric(metric).filter(|_| has(row, metric));
             cells.push(some.map_or_else(|| "0".to_owned(), |one| usd(&scaled(one))));
+        }
+        if mirrors {
+            let both = row
+                .metric("usd_per_1k")
+                .zip(row.metric("mirror_usd_per_1k"));
+            cells.push(both.map_or_else(String::new, |(served, mirrored)| {
+                usd(&scaled(&with(served, mirrored)))
+            }));
         }
         if fails {
             cells.push(match failed(row) {
@@ -68,11 +77,19 @@ pub(super) fn block(findings: &Findings) -> Block {
     lines.extend(of(true).map(line));
     let mut titles = vec![("policy", false), ("USD", true), ("per right answer", true)];
     titles.extend(parts.iter().map(|(title, _)| (*title, true)));
+    if mirrors {
+        titles.push(("USD with mirrors", true));
+    }
     if fails {
         titles.push(("failed attempts", true));
     }
     if saves {
-        titles.extend([("saving", true), ("%", true), ("against", false)]);
+        let saving = if mirrors {
+            "saving before mirrors"
+        } else {
+            "saving"
+        };
+        titles.extend([(saving, true), ("%", true), ("against", false)]);
     }
     Block {
         heading: format!(
@@ -87,6 +104,18 @@ pub(super) fn block(findings: &Findings) -> Block {
         ),
         columns: columns(&titles),
         lines,
+    }
+}
+
+/// Both together. How they hang together is not known here, so the limits are those of the worst case: both low, both
+/// high.
+fn with(served: &Estimate, mirrored: &Estimate) -> Estimate {
+    let sum = |one: Option<f64>, other: Option<f64>| Some(one? + other?);
+    Estimate {
+        value: sum(served.value, mirrored.value),
+        low: sum(served.low, mirrored.low),
+        high: sum(served.high, mirrored.high),
+        ..served.clone()
     }
 }
 

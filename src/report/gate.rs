@@ -7,6 +7,7 @@
 //! sent where the rules of today do not let it go, and a requirement whose whole interval is on the wrong side.
 
 use super::format::{about, in_unit, margin_points, points, whole};
+use super::sample::draws_once;
 use super::slices::{Slice, SliceBy};
 use super::{Findings, Outcome, Row};
 use crate::sim::{Evidence, Versus};
@@ -105,6 +106,7 @@ impl Gate {
         verdicts.extend(gate.evidence());
         verdicts.extend(gate.whole());
         verdicts.extend(gate.required());
+        verdicts.extend(gate.slices_missing());
         for by in &gate.options.guard {
             let slices = gate.findings.slices.iter();
             let slices = slices.filter(|slice| slice.by == *by);
@@ -134,11 +136,12 @@ impl Gate {
     /// The share of requests that another route serves.
     #[must_use]
     pub fn rerouted(&self) -> Estimate {
-        let (moved, of) = (self.versus.rerouted(), self.versus.determined);
+        let of = self.versus.determined;
         if of == 0 {
             return Estimate::unknown(self.findings.level);
         }
-        let value = moved as f64 / of as f64;
+        // Shares of a sum may end a hair above the whole.
+        let value = self.versus.rerouted().min(1.0);
         let limits = wilson_fraction(value, of as f64, z_two_sided(self.findings.level));
         Estimate::new(value, limits, self.findings.level, of, "wilson")
     }
@@ -152,7 +155,7 @@ impl Gate {
     }
 
     fn residency(&self) -> GateVerdict {
-        let strays: u64 = self.versus.violations.iter().map(|one| one.requests).sum();
+        let strays = self.versus.strayed;
         let rules = match self.options.changed {
             Some(_) => "the rules of the base",
             None => "their rules",
@@ -173,11 +176,32 @@ impl Gate {
             ),
             estimate: None,
             why: match self.versus.violations.first() {
-                Some(first) => format!("such as `{}`, sent to `{}`", first.example, first.route),
-                None => "every call counted, mirrors and judges as well".to_owned(),
+                Some(first) => format!("such as `{}`, to `{}`", first.example, first.route),
+                None => format!("{} are bound by a rule", whole(self.versus.bound)),
             },
             needed: None,
         }
+    }
+
+    /// What stands in the way of verdicts on slices, if something does.
+    fn slices_missing(&self) -> Option<GateVerdict> {
+        let missing = !self.options.guard.is_empty() && self.findings.slices.is_empty();
+        missing.then(|| GateVerdict {
+            question: "slices".to_owned(),
+            task: None,
+            tenant: None,
+            result: GateResult::Inconclusive,
+            measured: String::new(),
+            estimate: None,
+            why: "too many tasks and tenants to tell apart: guard fewer with --guard, or give fewer replicates".to_owned(),
+            needed: None,
+        })
+    }
+
+    /// Whether numbers hang on one draw of a policy: more requests of the same draw do not even it out.
+    pub(super) fn hangs_on_one_draw(&self) -> bool {
+        let results = &self.versus.results;
+        results.replicates < 2 && results.contestants.iter().any(draws_once)
     }
 
     fn evidence(&self) -> Option<GateVerdict> {
@@ -238,7 +262,12 @@ impl Gate {
             crate::stats::Needed::Observations(n) => Some(n),
             _ => None,
         };
+        let beyond = difference.value.is_some_and(|value| value < -margin);
         let (result, why) = match verdict {
+            NonInferiority::NonInferior if self.hangs_on_one_draw() => (
+                GateResult::Inconclusive,
+                "holds for this one draw of the policy: --replicates 20 says for others".to_owned(),
+            ),
             NonInferiority::NonInferior => (
                 GateResult::Pass,
                 format!("not worse by more than {}", margin_points(margin)),
@@ -251,6 +280,11 @@ impl Gate {
                 GateResult::Inconclusive,
                 match needed {
                     _ if difference.n == 0 => "nobody graded both".to_owned(),
+                    Some(n) if n > difference.n && beyond => format!(
+                        "{} graded, about {} would show it worse",
+                        whole(difference.n),
+                        about(n)
+                    ),
                     Some(n) if n > difference.n => {
                         format!("{} graded, about {} needed", whole(difference.n), about(n))
                     }

@@ -10,6 +10,7 @@ use super::format::{
 use super::gate::{Gate, GateResult, GateVerdict};
 use super::layout::Block;
 use super::metrics::{METRICS, Unit};
+use super::notes::listed;
 use super::sheet::{Sheet, block};
 use crate::sim::Evidence;
 use crate::stats::Estimate;
@@ -183,24 +184,21 @@ impl Gate {
     fn moves_block(&self) -> Block {
         let moves = &self.versus.moves;
         let name = |route: &Option<String>| route.clone().unwrap_or_else(|| "nobody".to_owned());
-        let of = self.versus.determined.max(1) as f64;
-        let line = |from: String, to: String, requests: u64| {
-            vec![
-                from,
-                to,
-                whole(requests),
-                percent_exact(requests as f64 / of),
-            ]
+        let line = |from: String, to: String, requests: u64, share: f64| {
+            vec![from, to, whole(requests), percent_exact(share)]
         };
         let mut lines: Vec<Vec<String>> = moves
             .iter()
             .take(MOVES_MAX)
-            .map(|one| line(name(&one.from), name(&one.to), one.requests))
+            .map(|one| line(name(&one.from), name(&one.to), one.requests, one.share))
             .collect();
-        let rest = moves.iter().skip(MOVES_MAX);
-        let rest: u64 = rest.map(|one| one.requests).sum();
-        if rest > 0 {
-            lines.push(line("others".to_owned(), String::new(), rest));
+        let rest = || moves.iter().skip(MOVES_MAX);
+        if rest().next().is_some() {
+            let (requests, share) = (
+                rest().map(|one| one.requests).sum(),
+                rest().map(|one| one.share).sum(),
+            );
+            lines.push(line("others".to_owned(), String::new(), requests, share));
         }
         block(
             format!("Rerouted: {} of requests", share(&self.rerouted())),
@@ -226,7 +224,7 @@ impl Gate {
             ]
         });
         block(
-            "Requests sent where they may not go".to_owned(),
+            "Requests that are sent, or would be after a failure, where they may not go".to_owned(),
             &[
                 ("tenant", false),
                 ("data class", false),
@@ -295,12 +293,21 @@ impl Gate {
                 " Look at the first line of the table: it says what failed and where.".to_owned()
             }
             GateResult::Inconclusive => {
+                let beyond = self
+                    .verdicts
+                    .iter()
+                    .any(|verdict| verdict.why.ends_with("show it worse"));
                 let most = self
                     .verdicts
                     .iter()
                     .filter_map(|verdict| verdict.needed)
                     .max();
                 match most {
+                    _ if self.hangs_on_one_draw() => " Run it with --replicates 20.".to_owned(),
+                    Some(n) if beyond => format!(
+                        " The slice that needs most takes about {} graded requests, and some look worse already: mend them, or widen the margin.",
+                        about(n)
+                    ),
                     Some(n) => format!(
                         " The slice that needs most takes about {} graded requests: add data, widen the margin, or guard fewer slices.",
                         about(n)
@@ -330,6 +337,30 @@ impl Gate {
         notes.push(
             "every verdict has the error rate of the whole: as all must pass, a change that is worse somewhere by more than the margin passes with at most that probability (intersection-union test)".to_owned(),
         );
+        if self.hangs_on_one_draw() {
+            notes.push(
+                "a policy that learns from examples, or sticks to users, draws once for many requests: with one replicate no verdict on accuracy passes, for it would hold for that draw alone".to_owned(),
+            );
+        }
+        let unused = &self.versus.unused_rules;
+        if !unused.is_empty() {
+            notes.push(format!(
+                "no request of this workload is bound by {}: the gate says nothing about {}",
+                listed(unused.iter().map(String::as_str)),
+                if unused.len() == 1 {
+                    "that rule"
+                } else {
+                    "those rules"
+                }
+            ));
+        }
+        let unknown = &self.versus.unknown_routes;
+        if self.options.changed.is_some() && !unknown.is_empty() {
+            notes.push(format!(
+                "the base does not know the endpoint of {}: where its data may go is believed as the head says it",
+                listed(unknown.iter().map(String::as_str))
+            ));
+        }
         if self.options.changed.is_some() {
             notes.push(
                 "both configurations see the same requests and, on routes of the same name, the same answers".to_owned(),

@@ -11,6 +11,25 @@ use super::metrics::{METRICS, Metric, Unit};
 use super::rows::{Row, is_share};
 use crate::stats::{Estimate, Limits, Needed, needed};
 
+impl Outcome {
+    /// A bound on money that holds for the requests of known cost does not pass while others have none: they may
+    /// cost anything.
+    fn unless_unpriced(self, row: &Row, measure: Measure) -> Self {
+        let unpriced = row.known.determined.saturating_sub(row.known.costed);
+        if measure.unit() != Unit::Usd || unpriced == 0 || self != Self::Pass {
+            return self;
+        }
+        Self::Inconclusive {
+            needed_n: None,
+            why: format!(
+                "would pass on the others, but the cost of {} of {} requests is not known",
+                super::format::whole(unpriced),
+                super::format::whole(row.known.determined)
+            ),
+        }
+    }
+}
+
 /// A number every row has.
 #[derive(Clone, Copy, Debug)]
 pub enum Measure {
@@ -304,11 +323,9 @@ pub(super) fn judge(requirements: &[Requirement], rows: &[Row], requests: u64) -
                     policy: row.policy.clone(),
                     unit: requirement.measure.unit(),
                     estimate: estimate.clone(),
-                    outcome: requirement.outcome(
-                        estimate,
-                        requests,
-                        row.known.share_of(requirement.measure),
-                    ),
+                    outcome: requirement
+                        .outcome(estimate, requests, row.known.share_of(requirement.measure))
+                        .unless_unpriced(row, requirement.measure),
                 });
             }
         }

@@ -212,7 +212,10 @@ pub(super) fn identity(
         ("replicates", experiment.replicates.max(1).to_string()),
         ("blocks", blocks.to_string()),
         ("baseline", experiment.baseline.unwrap_or("").to_owned()),
-        ("slices", experiment.slices.to_string()),
+        (
+            "whether tasks and tenants are told apart, as --report, csv, json and html do",
+            experiment.slices.to_string(),
+        ),
         (
             "cluster",
             experiment

@@ -19,7 +19,7 @@ use super::segments::{Gathered, Segments};
 use super::tallying::{self, Column};
 use super::{CHUNK, Contestant, Evidence, Experiment, Results, Stopped, prepare};
 use crate::catalogue::Requirement;
-use crate::router::{Log, RouteId, Router};
+use crate::router::{Log, Plan, Regions, RouteId, Router, Target};
 use crate::source::{Diagnostic, Diagnostics, describe_list, nearest};
 use crate::standin::outcome::{COST_UNKNOWN, Outcomes};
 use crate::stats::{PairTally, Tally};
@@ -42,7 +42,7 @@ pub struct Side<'a> {
 }
 
 /// Requests that went from one route to another; `None` for those that nobody served.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Move {
     /// Who served them on the first side.
     pub from: Option<String>,
@@ -50,9 +50,11 @@ pub struct Move {
     pub to: Option<String>,
     /// How many.
     pub requests: u64,
+    /// The same as a share of the requests whose course is known on both sides.
+    pub share: f64,
 }
 
-/// Requests that the second side sent where the first side's rules do not let them go.
+/// Requests that the second side sends, or would send after a failure, where the first side's rules do not let them go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Whose requests.
@@ -78,15 +80,23 @@ pub struct Versus {
     pub determined: u64,
     /// Of the determined, those that another route serves, most frequent changes first.
     pub moves: Vec<Move>,
-    /// Requests that were sent where they may not go, by tenant, data class and route.
+    /// Requests with a call, or a further leg of their plan, where they may not go: each counts once.
+    pub strayed: u64,
+    /// The same by tenant, data class and route; a request counts for each of its routes.
     pub violations: Vec<Violation>,
+    /// Requests that a rule of the first side binds to places or to one's own machines.
+    pub bound: u64,
+    /// Rules of the first side that bind no request here, as `tenant.NAME` and `data_class.NAME`.
+    pub unused_rules: Vec<String>,
+    /// Routes of the second side that the first one does not know: where their data may go is believed.
+    pub unknown_routes: Vec<String>,
 }
 
 impl Versus {
-    /// Requests that another route serves.
+    /// The share of requests that another route serves.
     #[must_use]
-    pub fn rerouted(&self) -> u64 {
-        self.moves.iter().map(|one| one.requests).sum()
+    pub fn rerouted(&self) -> f64 {
+        self.moves.iter().map(|one| one.share).sum()
     }
 }
 
@@ -245,6 +255,8 @@ struct Sums {
     violations: BTreeMap<(u16, u16, u16), (u64, u64)>,
     determined: u64,
     requests: u64,
+    strayed: u64,
+    bound: u64,
     segments: Segments,
 }
 
@@ -261,6 +273,8 @@ impl Sums {
             violations: BTreeMap::new(),
             determined: 0,
             requests: 0,
+            strayed: 0,
+            bound: 0,
             segments: Segments::new(2, 1),
         }
     }
@@ -279,6 +293,8 @@ impl Sums {
         }
         self.determined += other.determined;
         self.requests += other.requests;
+        self.strayed += other.strayed;
+        self.bound += other.bound;
         self.segments = self.segments.merge(other.segments);
         self
     }
@@ -413,7 +429,10 @@ impl Pair<'_> {
                 }
             }
         }
+        let mut before = None;
         for (i, route) in strayed {
+            // They come request by request.
+            sums.strayed += u64::from(before.replace(i) != Some(i));
             let place = self.names.place[1][usize::from(route.0)];
             let key = (batch.tenant[i], batch.data_class[i], place);
             let number = first + i as u64;
@@ -421,6 +440,11 @@ impl Pair<'_> {
             *entry = (entry.0 + 1, entry.1.min(number));
         }
         sums.requests += batch.len as u64;
+        let names = batch.tenant[..batch.len].iter().zip(&batch.data_class);
+        let binds = |need: Requirement| need.local_only || need.residency != Regions::ALL;
+        let bound =
+            names.filter(|(tenant, class)| binds(self.worlds[0].requirement(**tenant, **class)));
+        sums.bound += bound.count() as u64;
         base.column.settle();
         head.column.settle();
         tallying::add_pairs(&mut sums.pairs[0], &base.column, &base.column);
@@ -527,6 +551,16 @@ impl Pair<'_> {
             }
             if let Some(strayed) = strayed.as_deref_mut() {
                 let need = self.worlds[0].requirement(batch.tenant[i], batch.data_class[i]);
+                // Whoever stands further down the plan gets the request as soon as something fails.
+                let plans = [Some(decision.serve), decision.mirror];
+                for leg in plans.iter().flatten().flat_map(Plan::legs) {
+                    if let Target::Route(route) = leg.target
+                        && router.eligible(route, &ask.need).is_ok()
+                        && !called.0.contains(&route)
+                    {
+                        called.0.push(route);
+                    }
+                }
                 let barred = |route: &RouteId| !self.allowed.allows(*route, &need);
                 strayed.extend(called.0.into_iter().filter(barred).map(|route| (i, route)));
             }
@@ -534,6 +568,19 @@ impl Pair<'_> {
         tally.mirror_costed += asks.len() as u64 - unpriced;
         counts.add_to(tally);
         tallying::add(tally, outcomes);
+    }
+
+    /// Rules of the first side for tenants and data classes that no request has.
+    fn unused_rules(&self) -> Vec<String> {
+        let (catalogue, workload) = (self.worlds[0].catalogue, self.worlds[0].workload);
+        let tenants = catalogue.tenants.keys();
+        let tenants = tenants.filter(|name| !workload.tenants.contains(name));
+        let classes = catalogue.data_classes.keys();
+        let classes = classes.filter(|name| !workload.data_classes.contains(name));
+        let tenants = tenants.map(|name| format!("tenant.{name}"));
+        tenants
+            .chain(classes.map(|name| format!("data_class.{name}")))
+            .collect()
     }
 
     /// The sums with the names of what they are about.
@@ -556,6 +603,7 @@ impl Pair<'_> {
                 from: route(from),
                 to: route(to),
                 requests: requests.div_ceil(again),
+                share: requests as f64 / sums.determined.max(1) as f64,
             })
             .collect();
         moves.sort_by(|a, b| {
@@ -576,6 +624,10 @@ impl Pair<'_> {
             requests: sums.requests / again,
             determined: sums.determined / again,
             moves,
+            strayed: sums.strayed.div_ceil(again),
+            bound: sums.bound / again,
+            unused_rules: self.unused_rules(),
+            unknown_routes: self.allowed.unknown(self.worlds[1].catalogue),
             violations: violations.collect(),
             results,
         }

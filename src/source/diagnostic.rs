@@ -273,7 +273,9 @@ fn veiled(line: &str) -> String {
         let name = name.get(from..).unwrap_or(name).to_lowercase();
         // `input_tokens = 400` is no secret: a number never is.
         let is_text = value.trim_start().starts_with(['"', '\'']);
-        if !is_text || !SECRET_NAMES.iter().any(|secret| name.contains(secret)) {
+        // So is the name of a column of counts: `input_tokens = "prompt"`.
+        let counts = name.trim_end_matches(['"', '\'']).ends_with("tokens");
+        if !is_text || counts || !SECRET_NAMES.iter().any(|secret| name.contains(secret)) {
             rest = value;
             continue;
         }

@@ -139,7 +139,9 @@ fn violations_of_a_log_are_listed_and_what_cannot_be_judged_is_counted() {
             attempt("strange", "nano", Some(CASCADE), eu),
         ],
     );
-    let text = run(&["explain", &log, "--violations", "-p", CASCADE]).fine();
+    let ran = run(&["explain", &log, "--violations", "-p", CASCADE]);
+    assert_eq!(ran.code, Some(100), "{}", ran.stderr);
+    let text = ran.stdout;
     let listed: Vec<&str> = text.lines().collect();
     assert_eq!(listed.len(), 2, "{text}");
     assert!(
@@ -159,7 +161,9 @@ fn violations_of_a_log_are_listed_and_what_cannot_be_judged_is_counted() {
 #[test]
 fn violations_of_a_log_of_stand_ins_are_those_of_the_drill() {
     let seen = ["tests/fixtures/seen/seen.jsonl", "--routes", ROUTES];
-    let text = run(&[&["explain"][..], &seen, &["--violations"]].concat()).fine();
+    let ran = run(&[&["explain"][..], &seen, &["--violations"]].concat());
+    assert_eq!(ran.code, Some(100), "{}", ran.stderr);
+    let text = ran.stdout;
     let drill = run(&[&["drill"][..], &seen, &["--format", "json"]].concat()).json();
     let strays = drill["residency"]["violations"].as_u64().expect("a count");
     assert!(strays > 0);
@@ -244,6 +248,22 @@ fn two_reports_are_put_side_by_side() {
     let inputs = diff["inputs"].as_array().unwrap();
     assert_eq!(inputs.len(), 1);
     assert_eq!(inputs[0]["about"], CASCADE);
+    assert_eq!(diff["settings"], json!([]));
+    let other = [
+        "compare",
+        "workloads/support.toml",
+        "-q",
+        "--margin",
+        "0.06",
+        "--report",
+        "other",
+    ];
+    run_in(folder.path(), &other).fine();
+    let asked = run_in(folder.path(), &["diff", "after", "other"]).fine();
+    assert!(
+        asked.contains("what was asked is not: command, margin"),
+        "{asked}"
+    );
     let names: Vec<&str> = diff["numbers"]
         .as_array()
         .unwrap()

@@ -347,11 +347,35 @@ fn saying_that_an_endpoint_stands_elsewhere_does_not_move_it() {
     });
     let gate = json(&between(&scratch, TENANTS, &["--format", "json"]));
     assert_eq!(result_of(&gate, "residency", None, None), "fail");
-    // A model that was moved is another endpoint, about which the new file is believed.
+    // Neither does another label for its region, nor another name for the route.
+    let routes = scratch.path().join("head/routes.toml");
+    replace(&routes, "region = \"us-east\"", "region = \"eu-north\"");
+    let gate = json(&between(&scratch, TENANTS, &["--format", "json"]));
+    assert_eq!(result_of(&gate, "residency", None, None), "fail");
+    replace(&routes, "[route.large]", "[route.grand]");
     replace(
-        &scratch.path().join("head/routes.toml"),
-        "region = \"us-east\"",
-        "region = \"eu-north\"",
+        &scratch.path().join("head/static.toml"),
+        "\"large\"",
+        "\"grand\"",
+    );
+    let world = scratch.path().join(TENANTS);
+    let text = fs::read_to_string(&world).unwrap();
+    let model = text
+        .split("[synthetic.model.large]")
+        .nth(1)
+        .unwrap()
+        .to_owned();
+    fs::write(&world, text + "\n[synthetic.model.grand]" + &model).unwrap();
+    let gate = json(&between(&scratch, TENANTS, &["--format", "json"]));
+    assert_eq!(result_of(&gate, "residency", None, None), "fail");
+    // Another model is another endpoint, about which the head is believed, and that is said.
+    replace(&routes, "large-2026-10-01", "large-2026-11-01");
+    let ran = between(&scratch, TENANTS, &[]);
+    assert!(
+        ran.stdout
+            .contains("the base does not know the endpoint of grand"),
+        "{}",
+        ran.stdout
     );
     let gate = json(&between(&scratch, TENANTS, &["--format", "json"]));
     assert_eq!(result_of(&gate, "residency", None, None), "pass");
@@ -373,6 +397,122 @@ fn a_rejected_answer_has_left_the_house_as_well() {
     assert_eq!(result_of(&gate, "residency", None, None), "fail");
     let served = &gate["moves"].as_array().unwrap()[..];
     assert!(served.iter().all(|one| one["to"] != "large"), "{served:?}");
+}
+
+#[test]
+fn a_fallback_that_nobody_has_needed_yet_counts() {
+    let scratch = configurations("static.toml", |head| {
+        replace(
+            &head.join("routes.toml"),
+            "[require.data_class.eu-only]   # holds beside the tenant's rule or the default\nresidency = [\"eu\"]",
+            "[require.data_class.eu-only]\nresidency = [\"eu\", \"us\"]",
+        );
+        let rules = "[static]\ndefault = \"medium\"\nfallback = [\"large\"]\n";
+        fs::write(head.join("static.toml"), rules).unwrap();
+    });
+    let gate = json(&between(&scratch, TENANTS, &["--format", "json"]));
+    assert_eq!(result_of(&gate, "residency", None, None), "fail");
+    // Each request counts once, however many of its routes are barred.
+    let text = between(&scratch, TENANTS, &[]).stdout;
+    let strays = gate["violations"].as_array().unwrap().iter();
+    let strays: u64 = strays.map(|one| one["requests"].as_u64().unwrap()).sum();
+    let strays = format!("{},{:03}", strays / 1_000, strays % 1_000);
+    assert!(
+        text.contains(&format!("{strays} of 20,000 requests outside")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_policy_that_draws_once_does_not_pass_on_one_draw() {
+    let gate = |more: &[&str]| {
+        let fixed = [
+            "gate",
+            SUPPORT,
+            "--baseline",
+            "always-large",
+            "--candidate",
+            "eval-driven",
+            "-q",
+            "--guard",
+            "none",
+            "--margin",
+            "0.05",
+        ];
+        run(&[&fixed[..], more].concat())
+    };
+    let once = gate(&[]);
+    assert_eq!(once.code, Some(102), "{}", once.stdout);
+    assert!(
+        once.stdout.contains("one draw of the policy"),
+        "{}",
+        once.stdout
+    );
+    let often = gate(&["--replicates", "20"]);
+    assert_eq!(often.code, Some(0), "{}", often.stdout);
+}
+
+#[test]
+fn more_slices_than_can_be_told_apart_do_not_pass() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut rows = "id,task,tenant,grade_a,grade_b\n".to_owned();
+    for id in 0..4_200 {
+        rows.push_str(&format!("{id},chat,t{id},1,1\n"));
+    }
+    fs::write(scratch.path().join("many.csv"), rows).unwrap();
+    let gate = [
+        "gate",
+        "many.csv",
+        "--baseline",
+        "always-a",
+        "--candidate",
+        "always-b",
+        "-q",
+    ];
+    let ran = run_in(scratch.path(), &gate);
+    assert_eq!(ran.code, Some(102), "{}{}", ran.stdout, ran.stderr);
+    assert!(
+        ran.stdout.contains("too many tasks and tenants"),
+        "{}",
+        ran.stdout
+    );
+    let whole = run_in(scratch.path(), &[&gate[..], &["--guard", "none"]].concat());
+    assert_eq!(whole.code, Some(0), "{}", whole.stdout);
+}
+
+#[test]
+fn shares_of_requests_stay_shares_over_replicates() {
+    let scratch = tempfile::tempdir().unwrap();
+    fs::write(
+        scratch.path().join("three.csv"),
+        "id,task,grade_small,grade_large\n1,a,1,1\n2,a,1,1\n3,a,1,1\n",
+    )
+    .unwrap();
+    fs::create_dir(scratch.path().join("policies")).unwrap();
+    let put = |name: &str, text: &str| {
+        fs::write(scratch.path().join("policies").join(name), text).unwrap()
+    };
+    put(
+        "routes.toml",
+        &fs::read_to_string(project("policies/routes.toml")).unwrap(),
+    );
+    put("coin.toml", "[mix]\nweight = { small = 1, large = 1 }\n");
+    let gate = [
+        "gate",
+        "three.csv",
+        "--baseline",
+        "always-small",
+        "--candidate",
+        "coin",
+        "-q",
+        "--replicates",
+        "101",
+        "--format",
+        "json",
+    ];
+    let gate = json(&run_in(scratch.path(), &gate));
+    let share = gate["rerouted"]["value"].as_f64().unwrap();
+    assert!((0.3..0.7).contains(&share), "{share}");
 }
 
 #[test]

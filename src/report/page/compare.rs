@@ -132,13 +132,37 @@ fn verdicts(findings: &Findings, gate: &[VerdictLine]) -> Section {
                 status: status(pair.verdict),
                 word: pair.verdict.word().to_owned(),
                 subject: pair.policy.clone(),
-                claim: format!(
-                    "not worse than {} by more than {} points",
-                    pair.baseline,
-                    margin_points(findings.margin)
-                ),
+                claim: match pair.verdict {
+                    NonInferiority::NonInferior => format!(
+                        "shown to be not worse than {} by more than {} points",
+                        pair.baseline,
+                        margin_points(findings.margin)
+                    ),
+                    NonInferiority::Inferior => format!(
+                        "worse than {} by more than {} points",
+                        pair.baseline,
+                        margin_points(findings.margin)
+                    ),
+                    NonInferiority::Inconclusive => format!(
+                        "not known yet whether it is worse than {} by more than {} points",
+                        pair.baseline,
+                        margin_points(findings.margin)
+                    ),
+                },
                 measured: format!("{} points", points(&pair.accuracy_difference)),
-                remark: missing(findings, pair),
+                remark: findings
+                    .row(&pair.policy)
+                    .and_then(|row| row.shadow.as_ref())
+                    .map_or_else(
+                        || missing(findings, pair),
+                        // What it serves is not what it tries.
+                        |shadow| {
+                            format!(
+                                "its candidate, which nobody is served: {}",
+                                shadow.verdict.word()
+                            )
+                        },
+                    ),
             }),
     );
     let mut parts = Vec::new();

@@ -92,6 +92,8 @@ fn kind(schema: &str) -> &'static str {
         "routelab.drill" => "drill",
         "routelab.seen" => "drill of a log",
         "routelab.sweep" => "sweep",
+        "routelab.gate" => "gate",
+        "routelab.diff" => "diff",
         _ => "size",
     }
 }

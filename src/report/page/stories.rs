@@ -9,15 +9,7 @@ const BYTES_MAX: usize = 120_000;
 
 /// The section, if anybody looked at requests.
 pub(super) fn section(findings: &Findings) -> Option<Section> {
-    let mut bytes = 0;
-    let shown: Vec<&Sample> = findings
-        .samples
-        .iter()
-        .take_while(|sample| {
-            bytes += size(sample);
-            bytes <= BYTES_MAX
-        })
-        .collect();
+    let shown = fitting(&findings.samples);
     if shown.is_empty() {
         return None;
     }
@@ -27,11 +19,13 @@ pub(super) fn section(findings: &Findings) -> Option<Section> {
         .iter()
         .map(|rule| Part::Prose(format!("Chosen {rule}.")))
         .collect();
+    let count = shown.len();
     parts.push(Part::Requests(shown.into_iter().map(request).collect()));
     if left > 0 {
         parts.push(Part::Prose(format!(
-            "{} further requests were chosen that would make the page too long.",
-            whole(left as u64)
+            "{} of {} chosen requests are shown, some of each task; more would make the page too long.",
+            whole(count as u64),
+            whole((count + left) as u64)
         )));
     }
     Some(Section::new(
@@ -40,6 +34,28 @@ pub(super) fn section(findings: &Findings) -> Option<Section> {
         "A few requests, not a sample to compute from: what every policy did with them, as `routelab explain` tells it.",
         parts,
     ))
+}
+
+/// As many samples as there is room for, from each task in turn, in their order.
+fn fitting(samples: &[Sample]) -> Vec<&Sample> {
+    let mut taken: Vec<(usize, usize)> = Vec::new();
+    for (place, sample) in samples.iter().enumerate() {
+        let before = samples[..place].iter();
+        let turn = before.filter(|other| other.task == sample.task).count();
+        taken.push((turn, place));
+    }
+    taken.sort_unstable();
+    let mut bytes = 0;
+    let mut places: Vec<usize> = taken
+        .into_iter()
+        .map(|(_, place)| place)
+        .take_while(|place| {
+            bytes += size(&samples[*place]);
+            bytes <= BYTES_MAX
+        })
+        .collect();
+    places.sort_unstable();
+    places.into_iter().map(|place| &samples[place]).collect()
 }
 
 /// About how much of the page a sample takes.

@@ -115,7 +115,12 @@ impl<'f> Picture<'f> {
         let of = |which: fn(&Standing) -> &Estimate, unit: f64| -> Vec<f64> {
             self.marks
                 .iter()
-                .filter(|mark| controls || !mark.control)
+                // Whom the others are compared with is always in the picture.
+                .filter(|mark| {
+                    controls
+                        || !mark.control
+                        || self.findings.baseline.as_deref() == Some(&*mark.standing.name)
+                })
                 .map(|mark| which(&mark.standing))
                 .flat_map(|estimate| [estimate.value, estimate.low, estimate.high])
                 .flatten()

@@ -1,7 +1,7 @@
 //! What two catalogues have in common: the names of their routes, and the first one's rules on the second one's
 //! routes.
 
-use crate::catalogue::{Catalogue, Requirement, Route};
+use crate::catalogue::{Catalogue, ProviderKind, Requirement, Route};
 use crate::router::{Regions, RouteId};
 use crate::sim::drive::NO_ROUTE;
 
@@ -40,6 +40,17 @@ struct RouteRule {
     /// Whether that names a region of which the first side knows nothing.
     strange: bool,
     local: bool,
+    /// Whether the first side knows the endpoint.
+    known: bool,
+}
+
+/// What makes an endpoint the one that it is: who runs it, where it answers, and which model it has.
+fn endpoint<'c>(catalogue: &'c Catalogue, route: &'c Route) -> (ProviderKind, String, &'c str) {
+    let provider = &catalogue.providers[route.provider];
+    let given = provider.base_url.as_deref().unwrap_or_default();
+    // A slash at the end, or capitals in the host's name, make no other address.
+    let address = given.trim_end_matches('/').to_ascii_lowercase();
+    (provider.kind, address, &route.model)
 }
 
 impl Allowed {
@@ -55,28 +66,35 @@ impl Allowed {
                 }
             }
             let mut local = route.local;
-            // What is the same endpoint stays what it was, whatever is now said about it.
-            let same = base
-                .find(&route.name)
-                .map(|id| &base.routes[usize::from(id.0)]);
-            let provider = |catalogue: &Catalogue, route: &Route| {
-                let provider = &catalogue.providers[route.provider];
-                (provider.kind, provider.base_url.clone())
-            };
-            if let Some(same) = same.filter(|same| {
-                (&same.model, &same.region) == (&route.model, &route.region)
-                    && provider(base, same) == provider(head, route)
-            }) {
-                residency.0 |= same.residency.0;
-                local &= same.local;
+            // What is the same endpoint stays what it was, whatever it is now called, or said to be: the
+            // region of a route is only a label.
+            let known: Vec<&Route> = base
+                .routes
+                .iter()
+                .filter(|other| endpoint(base, other) == endpoint(head, route))
+                .collect();
+            // One endpoint may have several routes; the one of the same name is the same one.
+            let named = known.iter().find(|other| other.name == route.name);
+            let same = named.map_or_else(|| known.clone(), |named| vec![*named]);
+            for other in &same {
+                residency.0 |= other.residency.0;
+                local &= other.local;
             }
             RouteRule {
                 residency,
                 strange,
                 local,
+                known: !same.is_empty(),
             }
         };
         Self(head.routes.iter().map(rule).collect())
+    }
+
+    /// Routes of the second side whose endpoint the first one does not know.
+    pub(super) fn unknown(&self, head: &Catalogue) -> Vec<String> {
+        let routes = head.routes.iter().zip(&self.0);
+        let unknown = routes.filter(|(_, rule)| !rule.known);
+        unknown.map(|(route, _)| route.name.clone()).collect()
     }
 
     pub(super) fn allows(&self, route: RouteId, need: &Requirement) -> bool {
