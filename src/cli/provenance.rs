@@ -412,18 +412,19 @@ mod tests {
         assert!(Folder::prepare(Some(&target), &screen).is_err());
         // One that names files elsewhere, and one whose file was changed.
         std::fs::write(scratch.path().join("precious"), "kept").unwrap();
-        for path in ["../precious", "..", "thesis.txt"] {
+        for (path, own) in [("../precious", "a"), ("..", "c"), ("thesis.txt", "d")] {
             put("manifest.json", &manifest(path));
             let folder = Folder::prepare(Some(&target), &screen).unwrap();
-            folder.write(|| files(&["a"]), &screen).unwrap();
+            folder.write(|| files(&[own]), &screen).unwrap();
         }
         assert_eq!(names(scratch.path()), ["precious", "run"]);
         // A file of the same name that no report lists.
         put("b", "kept");
         let folder = Folder::prepare(Some(&target), &screen).unwrap();
-        assert!(folder.write(|| files(&["a", "b"]), &screen).is_err());
+        assert!(folder.write(|| files(&["b", "d"]), &screen).is_err());
         drop(folder);
-        assert_eq!(names(&target), ["a", "b", "manifest.json", "thesis.txt"]);
+        let left = ["a", "b", "c", "d", "manifest.json", "thesis.txt"];
+        assert_eq!(names(&target), left);
     }
 
     #[test]

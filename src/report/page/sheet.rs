@@ -173,7 +173,7 @@ pub(super) fn table(block: &Block, caption: &str) -> Table {
 fn verdict(text: &str) -> Cell {
     let status = match text {
         "non-inferior" | "pass" => Some(Status::Pass),
-        "inferior" | "FAIL" => Some(Status::Fail),
+        "inferior" | "fail" | "FAIL" => Some(Status::Fail),
         "inconclusive" => Some(Status::Inconclusive),
         _ => None,
     };
