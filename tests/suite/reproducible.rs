@@ -135,8 +135,11 @@ fn the_manifest_holds_digests_that_match_and_no_absolute_path() {
         let (name, bytes) = (entry.file_name(), fs::read(entry.path()).unwrap());
         let text = String::from_utf8_lossy(&bytes);
         assert!(!text.contains(folder), "{name:?}");
-        // Digests of a page's style and script may hold a slash anywhere.
-        if name != "report.html" && std::str::from_utf8(&bytes).is_ok() {
+        // In digests of a page's style, and at the ends of a picture's tags, such a slash is no path.
+        let is_markup = [".html", ".svg"]
+            .iter()
+            .any(|ending| name.to_string_lossy().ends_with(ending));
+        if !is_markup && std::str::from_utf8(&bytes).is_ok() {
             assert!(!text.contains("\"/") && !text.contains("=/"), "{name:?}");
         }
     }
