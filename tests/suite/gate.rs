@@ -317,10 +317,7 @@ fn data_that_may_not_go_there_fails_however_accurate_it_is() {
         .sum();
     assert!((7_000..8_000).contains(&requests), "{requests}");
     let table = between(&scratch, TENANTS, &[]).stdout;
-    assert!(
-        table.contains("where they may not go"),
-        "{table}"
-    );
+    assert!(table.contains("where they may not go"), "{table}");
     let keys: Vec<&str> = gate["changed_keys"]
         .as_array()
         .unwrap()
